@@ -1,0 +1,1 @@
+"""Checkpoints: where they come from, and the facts that planning needs."""

@@ -1,0 +1,1 @@
+"""Dataclasses of every configuration group, one file a group; each field is followed by its documentation."""

@@ -1,0 +1,24 @@
+"""Group `launcher`: what starts the engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Optional
+
+
+class LauncherKind(Enum):
+    """A process on this machine, or a container."""
+
+    local = "local"
+    docker = "docker"
+
+
+@dataclass
+class LauncherConfig:
+    """How the engine is started."""
+
+    kind: LauncherKind = LauncherKind.local
+    """`local` (a process of this machine) or `docker`."""
+    image: Optional[str] = None
+    """docker: the image, by digest."""

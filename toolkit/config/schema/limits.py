@@ -1,0 +1,28 @@
+"""Group `limits`: how much the server may take on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Optional
+
+
+@dataclass
+class LimitsConfig:
+    """Sizes and budgets."""
+
+    max_model_len: int = 4096
+    """Longest request in tokens, prompt and output together."""
+    max_num_seqs: int = 8
+    """Requests that run at once."""
+    max_num_batched_tokens: int = 2048
+    """Tokens that one step may compute."""
+    tensor_parallel: int = 1
+    """GPUs that share each layer's weights."""
+    kv_cache_memory_bytes: Optional[int] = None
+    """Bytes for the KV cache on each rank; null sizes it from gpu_memory_utilization."""
+    gpu_memory_utilization: float = 0.9
+    """Share of a GPU's memory that the engine may use, where kv_cache_memory_bytes is null."""
+    block_size: Optional[int] = None
+    """Tokens of a KV block; null takes the smallest that fits the model."""
+    prefix_caching: bool = True
+    """Reuse the KV blocks of common prompt beginnings."""

@@ -1,0 +1,26 @@
+"""Group `speculative`: drafting tokens ahead and verifying them together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Optional
+
+
+@dataclass
+class SpeculativeConfig:
+    """A speculative method; `none` decodes one token a step."""
+
+    method: str = "none"
+    """`none`, `mtp` (the checkpoint's own next-token head), `dflash2` (a block draft model) or `ngram`."""
+    tokens: int = 0
+    """Draft tokens a step."""
+    draft_repository: Optional[str] = None
+    """dflash2: the draft model's hub repository."""
+    draft_revision: Optional[str] = None
+    """dflash2: the draft's commit, 40 hexadecimal digits."""
+    draft_path: Optional[str] = None
+    """dflash2: a local folder that holds the draft; replaces repository and revision."""
+    draft_layers: int = 0
+    """dflash2: layers of the draft model."""
+    draft_kv_bytes_per_token: int = 0
+    """dflash2: bytes of draft KV a token, layer and rank."""

@@ -1,0 +1,91 @@
+"""The root of each verb's configuration: the deployment, and what the verb itself needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Optional
+
+from toolkit.config.schema.checkpoint import CheckpointConfig
+from toolkit.config.schema.dcp import DcpConfig
+from toolkit.config.schema.engine import EngineConfig
+from toolkit.config.schema.hardware import HardwareConfig
+from toolkit.config.schema.kv import KvConfig
+from toolkit.config.schema.launcher import LauncherConfig
+from toolkit.config.schema.limits import LimitsConfig
+from toolkit.config.schema.overlay import OverlayConfig
+from toolkit.config.schema.recipe import RecipeConfig
+from toolkit.config.schema.server import ServerConfig
+from toolkit.config.schema.speculative import SpeculativeConfig
+from toolkit.config.schema.switches import SwitchesConfig
+
+
+class Output(Enum):
+    """How a verb prints."""
+
+    text = "text"
+    json = "json"
+
+
+class Until(Enum):
+    """When `serve` returns."""
+
+    stopped = "stopped"
+    ready = "ready"
+    answered = "answered"
+
+
+@dataclass
+class DeploymentConfig:
+    """Everything that a recipe can set."""
+
+    recipe: RecipeConfig = field(default_factory=RecipeConfig)
+    checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
+    overlay: OverlayConfig = field(default_factory=OverlayConfig)
+    kv: KvConfig = field(default_factory=KvConfig)
+    dcp: DcpConfig = field(default_factory=DcpConfig)
+    speculative: SpeculativeConfig = field(default_factory=SpeculativeConfig)
+    switches: SwitchesConfig = field(default_factory=SwitchesConfig)
+    hardware: HardwareConfig = field(default_factory=HardwareConfig)
+    engine: EngineConfig = field(default_factory=EngineConfig)
+    launcher: LauncherConfig = field(default_factory=LauncherConfig)
+    limits: LimitsConfig = field(default_factory=LimitsConfig)
+    server: ServerConfig = field(default_factory=ServerConfig)
+
+
+@dataclass
+class PlanConfig(DeploymentConfig):
+    """`plan`: a deployment, and how to print it."""
+
+    output: Output = Output.text
+    """`text` or `json`."""
+
+
+@dataclass
+class ServeConfig(DeploymentConfig):
+    """`serve`: a deployment, and how far to go."""
+
+    output: Output = Output.text
+    """`text` or `json`."""
+    until: Until = Until.stopped
+    """`stopped` stays in front until Ctrl-C; `ready` and `answered` stop the engine again at that point."""
+    dry_run: bool = False
+    """Print the plan and start nothing."""
+    question: str = "What is the capital of France?"
+    """The chat message that proves that the server answers."""
+    runs: str = ""
+    """Folder that holds run folders; empty for the user's state folder."""
+    receipt: Optional[str] = None
+    """A receipt.json to start again from: its configuration is used, and what differs on this machine is said."""
+
+
+@dataclass
+class RunsConfig:
+    """`status` and `stop`: which run."""
+
+    output: Output = Output.text
+    """`text` or `json`."""
+    runs: str = ""
+    """Folder that holds run folders; empty for the user's state folder."""
+    run: Optional[str] = None
+    """The run's name; empty for all that are alive."""

@@ -1,0 +1,1 @@
+"""Starting the engine, knowing that it answers, and stopping it."""

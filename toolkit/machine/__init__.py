@@ -1,0 +1,1 @@
+"""What this machine is: probing it, and the facts that planning reads."""

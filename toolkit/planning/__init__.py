@@ -1,0 +1,1 @@
+"""From configuration and facts to a frozen Plan, without any I/O."""

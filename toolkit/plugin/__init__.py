@@ -1,0 +1,1 @@
+"""What runs inside vLLM; nothing else imports it."""

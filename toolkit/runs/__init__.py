@@ -1,0 +1,1 @@
+"""Run folders: logs, state and receipts."""
