@@ -1,0 +1,83 @@
+"""Strict composition: a key that no schema knows is an error, however it came in.
+
+Hydra accepts `+limits.max_modle_len=1` even where the group has a schema, so the composed values are merged once
+more into a fresh structured root (`docs/config.md`, section 'Strictness').
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any, TypeVar, cast, get_type_hints
+
+from toolkit.errors import ConfigurationError
+
+Root = TypeVar("Root")
+
+
+def strict(composed: Mapping[str, Any], schema: type[Root]) -> Root:
+    """Return the composed values as an instance of `schema`.
+
+    composed: plain containers, interpolations resolved.
+    Raises ConfigurationError for an unknown key (with close matches), a missing value or a wrong type.
+    """
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    known = tuple(known_keys(schema))
+    for key in unknown_keys(composed, schema):
+        raise ConfigurationError(
+            f"unknown option '{key}'", where="configuration", why=_neighbours(key, known), fix=suggestion(key, known)
+        )
+    try:
+        merged = OmegaConf.merge(OmegaConf.structured(schema), OmegaConf.create(dict(composed)))
+        missing = sorted(str(key) for key in OmegaConf.missing_keys(merged))
+        if missing:
+            raise ConfigurationError(
+                f"no value for '{missing[0]}'", where="configuration", fix=f"set it on the command line: {missing[0]}=VALUE"
+            )
+        return cast("Root", OmegaConf.to_object(merged))
+    except OmegaConfBaseException as error:
+        raise ConfigurationError(
+            f"wrong value for '{error.full_key or 'configuration'}'", why=str(error.msg or error).splitlines()[0]
+        ) from error
+
+
+def known_keys(schema: type[Any], prefix: str = "") -> Iterator[str]:
+    """Every leaf key of a schema, dotted; a free mapping counts as one leaf."""
+    hints = get_type_hints(schema)
+    for field in fields(schema):
+        key, kind = prefix + field.name, hints[field.name]
+        if is_dataclass(kind):
+            yield from known_keys(cast("type[Any]", kind), key + ".")
+        else:
+            yield key
+
+
+def unknown_keys(values: Mapping[str, Any], schema: type[Any], prefix: str = "") -> Iterator[str]:
+    """Keys of nested plain values that the schema does not have, dotted."""
+    hints = get_type_hints(schema)
+    names = {field.name for field in fields(schema)}
+    for name, value in values.items():
+        if name not in names:
+            yield f"{prefix}{name}"
+        elif is_dataclass(hints[name]) and isinstance(value, Mapping):
+            yield from unknown_keys(value, cast("type[Any]", hints[name]), f"{prefix}{name}.")
+
+
+def suggestion(key: str, known: tuple[str, ...]) -> str:
+    """What the user may have meant: the same last word elsewhere, or a close spelling."""
+    close = difflib.get_close_matches(key, known, n=3, cutoff=0.6)
+    if close:  # a near miss is the answer; the merely similar would only distract
+        best = difflib.SequenceMatcher(None, key, close[0]).ratio()
+        close = [name for name in close if difflib.SequenceMatcher(None, key, name).ratio() > best - 0.1]
+    last = key.rpartition(".")[2]
+    close += [name for name in known if name.rpartition(".")[2] == last and name not in close]
+    return f"did you mean {' or '.join(close[:3])}?" if close else "see docs/config.md for every option"
+
+
+def _neighbours(key: str, known: tuple[str, ...]) -> str:
+    group = key.rpartition(".")[0]
+    siblings = [name for name in known if name.rpartition(".")[0] == group]
+    return f"{group} has: {', '.join(name.rpartition('.')[2] for name in siblings)}" if group and siblings else ""
