@@ -1,7 +1,7 @@
 """Which file or override set each value.
 
-Hydra keeps no record of this, so the composition is read again from its own list of sources and choices: the schema's
-default, then the chosen file of each group, then the recipe, then the command line; the last to set a key is its origin.
+Hydra keeps no record of this, so the composition is read again from its own list of sources and choices: the
+schema's default, then the chosen file of each group, the recipe, the command line; the last to set a key is its origin.
 """
 
 from __future__ import annotations

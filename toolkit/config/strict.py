@@ -35,7 +35,9 @@ def strict(composed: Mapping[str, Any], schema: type[Root]) -> Root:
         missing = sorted(str(key) for key in OmegaConf.missing_keys(merged))
         if missing:
             raise ConfigurationError(
-                f"no value for '{missing[0]}'", where="configuration", fix=f"set it on the command line: {missing[0]}=VALUE"
+                f"no value for '{missing[0]}'",
+                where="configuration",
+                fix=f"set it on the command line: {missing[0]}=VALUE",
             )
         return cast("Root", OmegaConf.to_object(merged))
     except OmegaConfBaseException as error:

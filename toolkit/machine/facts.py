@@ -40,3 +40,5 @@ class MachineFacts:
     """The NVIDIA driver's version; None without one."""
     busy_ports: frozenset[int] = frozenset()
     """Of the ports that were asked about, those that something listens on."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """The calling shell's VLLM_* variables, which name switches of the public fork."""

@@ -52,6 +52,7 @@ class CheckpointConfig:
     source: CheckpointSource = field(default_factory=CheckpointSource)
     """Where the files come from."""
     declared: dict[str, Any] = field(default_factory=dict)
-    """config.json as far as planning needs it: used where the files are not on this machine, compared where they are."""
+    """config.json as far as planning needs it: used where the files are not on this machine, and compared with
+    the real one where they are."""
     declared_weight_bytes: Optional[int] = None
     """Bytes of all weight files, for planning without them."""

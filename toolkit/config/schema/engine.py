@@ -31,8 +31,20 @@ class EngineConfig:
     """Variables set for the engine, over those that the plan sets itself."""
     inherit: list[str] = field(
         default_factory=lambda: [
-            "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "TERM",
-            "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER",
+            "PATH",
+            "HOME",
+            "USER",
+            "LOGNAME",
+            "LANG",
+            "LC_ALL",
+            "LC_CTYPE",
+            "TZ",
+            "TMPDIR",
+            "TERM",
+            "XDG_CACHE_HOME",
+            "XDG_CONFIG_HOME",
+            "CUDA_VISIBLE_DEVICES",
+            "CUDA_DEVICE_ORDER",
         ]
     )
     """Variables of the calling shell that the engine may see; everything else is dropped."""

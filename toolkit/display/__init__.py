@@ -1,0 +1,1 @@
+"""What people see: tables and texts made from plain data."""

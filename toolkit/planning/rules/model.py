@@ -1,0 +1,62 @@
+"""Rules about the checkpoint and the recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from toolkit.config.schema.checkpoint import SourceKind
+from toolkit.config.schema.recipe import RecipeStatus
+from toolkit.planning.plan import Severity
+from toolkit.planning.rules.parallelism import text_config
+from toolkit.planning.rules.rule import Context, Problem, Rule
+
+
+def recipe_unsupported(context: Context) -> Iterator[Problem]:
+    """A recipe that says itself that it cannot be served."""
+    recipe = context.config.recipe
+    if recipe.status is RecipeStatus.unsupported:
+        yield Problem(
+            f"recipe={context.recipe}" if context.recipe else "recipe.status",
+            f"this recipe is not supported: {recipe.reason or 'it gives no reason'}",
+            "choose another recipe; `verified` ones are listed in README.md",
+        )
+
+
+def checkpoint_missing(context: Context) -> Iterator[Problem]:
+    """A local folder cannot be fetched."""
+    facts = context.checkpoint
+    if not facts.present and context.config.checkpoint.source.kind is SourceKind.local:
+        yield Problem(
+            "checkpoint.source.path", facts.missing or "the folder is not here", "set checkpoint.source.path=DIR"
+        )
+
+
+def checkpoint_not_here_yet(context: Context) -> Iterator[Problem]:
+    """A plan from declared facts says so."""
+    facts = context.checkpoint
+    if not facts.present and context.config.checkpoint.source.kind is not SourceKind.local:
+        yield Problem(
+            "checkpoint",
+            f"planned from what the recipe declares: {facts.missing or 'the files are not on this machine'}",
+            "serve fetches the files first",
+        )
+
+
+def context_too_long(context: Context) -> Iterator[Problem]:
+    """A model answers nonsense beyond the positions that it was trained for."""
+    longest = text_config(context.checkpoint.config).get("max_position_embeddings")
+    asked = context.config.limits.max_model_len
+    if isinstance(longest, int) and asked > longest:
+        yield Problem(
+            "limits.max_model_len",
+            f"{asked:,} tokens are asked for and the model has positions for {longest:,}",
+            f"use limits.max_model_len={longest}; prompt and output together must fit into it",
+        )
+
+
+RULES = (
+    Rule("recipe-unsupported", "The recipe can be served", Severity.refuse, recipe_unsupported),
+    Rule("checkpoint-missing", "A local checkpoint is there", Severity.refuse, checkpoint_missing),
+    Rule("checkpoint-not-here-yet", "The plan was made from the files", Severity.info, checkpoint_not_here_yet),
+    Rule("context-too-long", "The model has positions for max_model_len", Severity.refuse, context_too_long),
+)

@@ -1,0 +1,83 @@
+"""Rules about how a model divides over GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from toolkit.config.schema.engine import EngineName
+from toolkit.planning.plan import Severity
+from toolkit.planning.rules.rule import Context, Problem, Rule
+
+
+def text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The language model's part of a config.json; multimodal ones nest it."""
+    nested = config.get("text_config")
+    return nested if isinstance(nested, Mapping) else config
+
+
+def heads_not_divisible(context: Context) -> Iterator[Problem]:
+    """Each rank needs the same number of query heads."""
+    ranks = context.config.limits.tensor_parallel
+    heads = text_config(context.checkpoint.config).get("num_attention_heads")
+    if isinstance(heads, int) and ranks >= 1 and heads % ranks:
+        fitting = [str(count) for count in range(1, min(heads, 16) + 1) if heads % count == 0]
+        yield Problem(
+            "limits.tensor_parallel",
+            f"{heads} attention heads do not divide over {ranks} ranks",
+            f"use {', '.join(fitting)}",
+        )
+
+
+def kv_heads_not_divisible(context: Context) -> Iterator[Problem]:
+    """KV heads are split evenly, or each is copied to the same number of ranks."""
+    ranks = context.config.limits.tensor_parallel
+    heads = text_config(context.checkpoint.config).get("num_key_value_heads")
+    if isinstance(heads, int) and heads >= 1 and ranks >= 1 and max(heads, ranks) % min(heads, ranks):
+        yield Problem(
+            "limits.tensor_parallel",
+            f"{heads} KV heads neither divide over nor repeat evenly on {ranks} ranks",
+            f"use a divisor or a multiple of {heads}",
+        )
+
+
+def dcp_needs_ranks(context: Context) -> Iterator[Problem]:
+    """The ranks that share a cache are a part of the tensor-parallel ranks."""
+    dcp, ranks = context.config.dcp.size, context.config.limits.tensor_parallel
+    if dcp > 1 and (ranks < dcp or ranks % dcp):
+        yield Problem(
+            "dcp.size",
+            f"{dcp} ranks cannot share a cache out of {ranks} tensor-parallel ranks",
+            f"use a multiple of {dcp}",
+        )
+
+
+def dcp_on_cpu(context: Context) -> Iterator[Problem]:
+    """The CPU engine's attention returns no log-sum-exp, so partial results cannot be merged."""
+    if context.config.dcp.size > 1 and context.config.engine.name is EngineName.cpu:
+        yield Problem("dcp.size", "the CPU engine cannot shard a KV cache over ranks", "use dcp=1 or engine=v100")
+
+
+def sizes_positive(context: Context) -> Iterator[Problem]:
+    """Counts and sizes are at least one."""
+    limits = context.config.limits
+    for name in ("max_model_len", "max_num_seqs", "max_num_batched_tokens", "tensor_parallel"):
+        if getattr(limits, name) < 1:
+            yield Problem(f"limits.{name}", f"{getattr(limits, name)} is not a size", "use 1 or more")
+
+
+RULES = (
+    Rule("sizes-positive", "Counts and sizes are at least one", Severity.refuse, sizes_positive),
+    Rule(
+        "heads-not-divisible",
+        "Attention heads divide over the ranks",
+        Severity.refuse,
+        heads_not_divisible,
+        "vllm-project/vllm issues 414, 596, 2652 and 4232",
+    ),
+    Rule(
+        "kv-heads-not-divisible", "KV heads divide over or repeat on the ranks", Severity.refuse, kv_heads_not_divisible
+    ),
+    Rule("dcp-needs-ranks", "DCP ranks are a part of the tensor-parallel ranks", Severity.refuse, dcp_needs_ranks),
+    Rule("dcp-on-cpu", "DCP needs attention that returns its log-sum-exp", Severity.refuse, dcp_on_cpu),
+)
