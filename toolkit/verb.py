@@ -41,12 +41,15 @@ def _compose_and_run(name: str, schema: type[Root], task: Callable[[Composed[Roo
     import hydra
     from hydra.core.config_store import ConfigStore
     from hydra.errors import HydraException
-    from omegaconf import DictConfig
+    from omegaconf import DictConfig, OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
     from toolkit.config.hydra_errors import explain
+    from toolkit.config.safety import refuse_code
     from toolkit.config.search_path import shipped_conf
 
+    refuse_code(sys.argv[1:])
+    OmegaConf.clear_resolver("oc.env")  # a recipe must not read the shell's secrets into a receipt
     ConfigStore.instance().store(name=f"{name}_schema", node=schema)
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # Hydra then raises instead of printing and leaving with 1
     codes: list[int] = []
