@@ -59,6 +59,8 @@ def _compose_and_run(name: str, schema: type[Root], task: Callable[[Composed[Roo
             codes.append(task(from_hydra(composed, schema)))
         except ToolkitError as error:  # caught here, as Hydra would print a line of its own
             codes.append(_report(error))
+        except OmegaConfBaseException as error:
+            codes.append(_report(explain(error, schema)))
 
     try:
         with TemporaryDirectory() as scratch:  # Hydra writes multirun.yaml; a read-only verb leaves nothing behind
