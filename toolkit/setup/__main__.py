@@ -1,0 +1,138 @@
+"""./quickstart: installs what a command needs into .venv, once, and becomes that command."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import signal
+import sys
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+
+ROOT = Path(__file__).resolve().parents[2]
+if not __package__:  # started by ./quickstart, before anything is installed
+    sys.path.insert(0, str(ROOT))
+
+from toolkit.errors import CheckFailedError, ConfigurationError, ToolkitError  # noqa: E402
+from toolkit.setup.install import ensure  # noqa: E402
+from toolkit.setup.place import Place  # noqa: E402
+from toolkit.setup.progress import say  # noqa: E402
+
+USAGE = """\
+usage: ./quickstart serve [OVERRIDE...]     serve a model; SmolLM2 on the CPU where no +recipe=NAME is given
+       ./quickstart test [PYTEST ARGUMENT...]   ruff, mypy and the whole test suite
+       ./quickstart setup [engine=cpu]      install only
+       ./quickstart VERB [ARGUMENT...]      any other verb: {verbs}
+
+Each first makes .venv beside this file and installs exact versions into it (requirements/), once. Needs Python 3.11 to
+3.14 with venv, about 5 GB of disk, and a package index. PYTHON=/path/to/python chooses the interpreter.
+
+  ./quickstart serve until=answered server.port=8123
+  ./quickstart serve +recipe=tiny_random_cpu
+  ./quickstart test tests/planning -k memory
+"""
+DEFAULT_RECIPE = "+recipe=smollm2_cpu"
+# Arguments that choose what to serve: a recipe, an earlier run's receipt, or a primary configuration of one's own.
+CHOOSES = re.compile(r"\+{0,2}recipe(@\w*)?=|\+{0,2}receipt=|--config-name|--config-path|-cn\b|-cp\b")
+
+
+class Stopped(BaseException):
+    """A signal came while something was being installed."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def stop(number: int, _frame: FrameType | None) -> None:
+    """Turn a signal into an exception, so that pip is stopped and the lock is let go."""
+    raise Stopped(number)
+
+
+def verbs() -> list[str]:
+    """The toolkit's verbs, which are its console scripts."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return [name.removeprefix("toolkit-") for name in project.get("scripts", {})]
+
+
+def command(verb: str, arguments: Sequence[str]) -> list[str]:
+    """The arguments for .venv's interpreter."""
+    if verb == "test":
+        return ["-m", "pytest", *arguments]
+    chosen = verb != "serve" or any(CHOOSES.match(argument) for argument in arguments)
+    return ["-P", "-m", f"toolkit.{verb}", *([] if chosen else [DEFAULT_RECIPE]), *arguments]
+
+
+def setup_only(arguments: Sequence[str]) -> None:
+    """Read `setup`'s argument; refuses what cannot be installed."""
+    for argument in arguments:
+        if argument == "engine=v100":
+            raise ConfigurationError(
+                "engine=v100 cannot be installed by ./quickstart yet",
+                where="requirements/v100.txt",
+                why="this version pins the CPU engine only",
+                fix="./quickstart setup engine=cpu",
+            )
+        if argument != "engine=cpu":
+            raise ConfigurationError(f"setup does not know {argument!r}", fix="./quickstart setup engine=cpu")
+
+
+def become(place: Place, arguments: list[str]) -> None:
+    """Replace this process by .venv's interpreter, as in an activated shell: signals and exit code are then its own."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONHOME"}
+    environment["VIRTUAL_ENV"] = str(place.venv)
+    environment["PATH"] = os.pathsep.join([str(place.python.parent), os.environ.get("PATH", os.defpath)])
+    sys.stderr.flush()
+    os.execve(place.python, [str(place.python), *arguments], environment)  # noqa: S606 - a list, and no shell is wanted
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Carry out one command line; returns only where there is nothing to become."""
+    usage = USAGE.format(verbs=", ".join(verb for verb in verbs() if verb != "serve"))
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        (sys.stdout if arguments else sys.stderr).write(usage)
+        return 0 if arguments else 2
+    verb, *rest = arguments
+    known = ["serve", "test", "setup", *verbs()]
+    if verb not in known:
+        near = difflib.get_close_matches(verb, known, n=1)
+        raise ConfigurationError(
+            f"quickstart does not know {verb!r}", fix=f"./quickstart {near[0]}" if near else "./quickstart --help"
+        )
+    place = Place(ROOT)
+    if verb == "setup":
+        setup_only(rest)
+    if sys.platform != "linux" or os.uname().machine != "x86_64":
+        raise CheckFailedError("the pinned packages are for Linux on x86-64", why=" ".join(os.uname()[::4]))
+    version = "{}.{}".format(*sys.version_info[:2]) if os.environ.get("PYTHON") else None
+    ensure(place, "test" if verb == "test" else "cpu", version)
+    if verb == "setup":
+        say(f"ready: {place.python}")
+        return 0
+    if verb == "test":
+        os.chdir(ROOT)
+    become(place, command(verb, rest))
+    return 1
+
+
+def main() -> int:
+    """Run and report."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, stop)
+    try:
+        return run(sys.argv[1:])
+    except ToolkitError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return error.exit_code
+    except Stopped as stopped:
+        name = signal.Signals(stopped.number).name
+        sys.stderr.write(f"stopped by {name}; the same command goes on from here\n")
+        return 128 + stopped.number
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,66 @@
+"""Looks at a finished installation from inside it: the versions, torch's build, our entry point.
+
+    .venv/bin/python -I -m toolkit.setup.check requirements/cpu.txt ...
+
+Prints a line for each thing that is wrong and exits 1, or nothing and 0.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, entry_points, version
+from importlib.util import find_spec
+from pathlib import Path
+
+BESIDE_TORCH = ("torchvision", "torchaudio", "torchcodec")  # the registry's builds do not load beside torch's CPU build
+
+
+def wrong_versions(files: list[str]) -> Iterator[str]:
+    """Pinned packages that are absent or of another version."""
+    from packaging.requirements import Requirement
+
+    for line in (line for file in files for line in Path(file).read_text(encoding="utf-8").splitlines()):
+        if line.startswith("#") or not line.strip():
+            continue
+        wanted = Requirement(line)
+        if wanted.marker is not None and not wanted.marker.evaluate():
+            continue
+        try:
+            installed = version(wanted.name)
+        except PackageNotFoundError:
+            yield f"{wanted.name} is not installed"
+            continue
+        if not wanted.specifier.contains(installed, prereleases=True):
+            yield f"{wanted.name} is {installed}, not {wanted.specifier}"
+
+
+def unwanted() -> Iterator[str]:
+    """Packages that would break the engine when it imports them."""
+    for name in BESIDE_TORCH:
+        try:
+            yield f"{name} {version(name)} is installed and does not load beside torch's CPU build: remove it"
+        except PackageNotFoundError:
+            continue
+
+
+def wrong_imports() -> Iterator[str]:
+    """Whether torch loads and vLLM finds our plugin."""
+    try:
+        if find_spec("torch"):  # that it is there is for its pin to say
+            import torch  # noqa: F401
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is what the user must read
+        yield f"torch does not load: {error}"
+    if not any(point.value.startswith("toolkit.") for point in entry_points(group="vllm.general_plugins")):
+        yield "the toolkit's vLLM plugin is not registered"
+
+
+def main() -> int:
+    """Print what is wrong."""
+    wrong = [*wrong_versions(sys.argv[1:]), *unwanted(), *wrong_imports()]
+    sys.stdout.write("".join(f"{line}\n" for line in wrong))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

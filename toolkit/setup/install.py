@@ -1,0 +1,97 @@
+"""Brings .venv to the state that the lock files name, in a few phases."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Sequence
+
+from toolkit.errors import CheckFailedError
+from toolkit.setup import space, stamp, venv
+from toolkit.setup.exclusive import exclusive
+from toolkit.setup.pip import Pip
+from toolkit.setup.place import SETS, Place
+from toolkit.setup.progress import Progress, say
+
+TITLES = {"build": "build tools", "cpu": "the engine and what it needs", "test": "test tools"}
+
+
+def ensure(place: Place, name: str, version: str | None) -> None:
+    """Make sure that a set is installed; within milliseconds where its stamp says that it is.
+
+    version: the Python ("3.12") that .venv must have, or None to keep whatever it has.
+
+    Raises:
+        CheckFailedError: the machine, the disk or the package index does not allow it.
+    """
+    if _ready(place, name, version):
+        return
+    with exclusive(place, lambda: say("another ./quickstart is installing here; waiting for it")) as held:
+        if _ready(place, name, version):  # by the one that we waited for
+            return
+        space.check(place.venv, name)
+        place.log.write_text("", encoding="utf-8")
+        say(f"installing into {place.venv} (pip's own words: {place.log})")
+        try:
+            _install(place, SETS[name], version, held)
+        finally:
+            shutil.rmtree(place.temporary, ignore_errors=True)
+
+
+def _ready(place: Place, name: str, version: str | None) -> bool:
+    return stamp.valid(place, name) and version in (None, stamp.python_version(place.venv))
+
+
+def _install(place: Place, parts: Sequence[str], version: str | None, held: int) -> None:
+    torch = _torch(place) if "cpu" in parts else None
+    progress = Progress(len(parts) + (4 if torch else 3))
+    pip = Pip(place, held, progress.heard)
+    with progress.phase("a virtual environment"):
+        _prepare(place, version)
+    for part in parts:
+        if part == "cpu" and torch:
+            with progress.phase(torch):
+                pip.install_torch(torch)
+        with progress.phase(TITLES[part]):
+            pip.install("-r", str(place.requirements(part)))
+    with progress.phase("this checkout"):
+        pip.install("--editable", str(place.root))
+    with progress.phase("check"):
+        _check(place, parts)
+    for name, needs in SETS.items():
+        if set(needs) <= set(parts):
+            stamp.write(place, name)
+
+
+def _prepare(place: Place, version: str | None) -> None:
+    """A virtual environment that works and holds no half-installed package."""
+    stamp.remove(place)
+    shutil.rmtree(place.temporary, ignore_errors=True)
+    place.temporary.mkdir()
+    if not venv.usable(place.venv, version):
+        done = venv.clear(place.venv)
+        if done:
+            say(f".venv: {done}")
+        venv.make(place.venv)
+    for package in venv.repair(place.venv):
+        say(f".venv: {package} was not installed in full and is installed again")
+
+
+def _torch(place: Place) -> str | None:
+    """The lock's torch, which may have to come from another index than the rest."""
+    lines = place.requirements("cpu").read_text(encoding="utf-8").splitlines()
+    return next((line for line in lines if line.startswith("torch==")), None)
+
+
+def _check(place: Place, parts: Sequence[str]) -> None:
+    files = [str(place.requirements(part)) for part in parts]
+    command = [str(place.python), "-I", "-m", "toolkit.setup.check", *files]
+    answer = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if answer.returncode != 0:
+        first, *others = answer.stdout.strip().splitlines() or [f"exit code {answer.returncode}"]
+        raise CheckFailedError(
+            f"the installation is not right: {first}",
+            where=str(place.venv),
+            why="\n       ".join(others),
+            fix=f"rm -r {place.venv}, and run the same command again",
+        )
