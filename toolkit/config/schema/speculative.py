@@ -24,3 +24,5 @@ class SpeculativeConfig:
     """dflash2: layers of the draft model."""
     draft_kv_bytes_per_token: int = 0
     """dflash2: bytes of draft KV a token, layer and rank."""
+    draft_window: Optional[int] = None
+    """dflash2: tokens that the draft's layers see; null where they see all."""
