@@ -44,11 +44,13 @@ def _compose_and_run(name: str, schema: type[Root], task: Callable[[Composed[Roo
     from omegaconf import DictConfig, OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
+    from toolkit.config.command_line import MULTIRUN, quote_numbered_choices, sweep_flag_first
     from toolkit.config.hydra_errors import explain
     from toolkit.config.safety import refuse_code
     from toolkit.config.search_path import shipped_conf
 
     refuse_code(sys.argv[1:])
+    sys.argv[1:] = quote_numbered_choices(sweep_flag_first(sys.argv[1:]), shipped_conf())
     OmegaConf.clear_resolver("oc.env")  # a recipe must not read the shell's secrets into a receipt
     ConfigStore.instance().store(name=f"{name}_schema", node=schema)
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # Hydra then raises instead of printing and leaving with 1
@@ -64,7 +66,7 @@ def _compose_and_run(name: str, schema: type[Root], task: Callable[[Composed[Roo
 
     try:
         with TemporaryDirectory() as scratch:  # Hydra writes multirun.yaml; a read-only verb leaves nothing behind
-            if {"-m", "--multirun"} & set(sys.argv[1:]):
+            if sys.argv[1:2] and sys.argv[1] in MULTIRUN:
                 sys.argv.append(f"hydra.sweep.dir={scratch}")
             hydra.main(version_base="1.3", config_path=str(shipped_conf()), config_name=name)(job)()
     except (HydraException, OmegaConfBaseException, ValueError) as error:

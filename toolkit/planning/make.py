@@ -5,8 +5,11 @@ from __future__ import annotations
 from toolkit.checkpoint.facts import CheckpointFacts
 from toolkit.config.schema.verbs import DeploymentConfig
 from toolkit.engine.command import engine_command
+from toolkit.errors import ConfigurationError
 from toolkit.machine.facts import MachineFacts
-from toolkit.planning.plan import Plan, ServerAddress, View
+from toolkit.planning.capacity import plan_capacity
+from toolkit.planning.geometry.reading import read_geometry
+from toolkit.planning.plan import Capacity, Finding, Plan, ServerAddress, Severity, View
 from toolkit.planning.rules.registry import check
 from toolkit.planning.rules.rule import Context
 from toolkit.planning.switch_values import settle
@@ -19,6 +22,7 @@ def make_plan(config: DeploymentConfig, recipe: str, checkpoint: CheckpointFacts
     command = engine_command(
         config, model, config.engine.python or machine.executable, {switch.name: switch.value for switch in switches}
     )
+    capacity, sizing = _capacity(config, checkpoint)
     server = config.server
     return Plan(
         recipe=recipe,
@@ -30,7 +34,40 @@ def make_plan(config: DeploymentConfig, recipe: str, checkpoint: CheckpointFacts
         inherit=tuple(config.engine.inherit),
         view=View(str(checkpoint.root) if checkpoint.root else None, None, tuple(sorted(checkpoint.files))),
         memory={},
-        capacity=None,
+        capacity=capacity,
         switches=switches,
-        findings=check(Context(config, recipe, checkpoint, machine)),
+        findings=(*check(Context(config, recipe, checkpoint, machine)), *sizing),
+    )
+
+
+def _capacity(config: DeploymentConfig, checkpoint: CheckpointFacts) -> tuple[Capacity | None, tuple[Finding, ...]]:
+    """What the KV cache holds, or a finding that says why that is not known; never a silent guess."""
+    where = "config.json" if checkpoint.present else "checkpoint.declared"
+    try:
+        geometry = read_geometry(checkpoint.config)
+        capacity = plan_capacity(config, geometry, config.limits.kv_cache_memory_bytes)
+    except ConfigurationError as error:
+        message = f"{error.what}{f': {error.why}' if error.why else ''}"
+        return None, (Finding("capacity-unknown", Severity.warn, error.where or where, message, error.fix),)
+    unknown = tuple(
+        Finding("geometry-unknown", Severity.info, where, f"{name} is not known to the planner")
+        for name in geometry.unknown
+    )
+    return capacity, (*unknown, *_too_small(config, capacity))
+
+
+def _too_small(config: DeploymentConfig, capacity: Capacity) -> tuple[Finding, ...]:
+    """The engine refuses to start where one full request does not fit."""
+    if capacity.blocks is None or capacity.blocks >= capacity.blocks_per_request:
+        return ()
+    needed = capacity.blocks_per_request * capacity.bytes_per_block
+    return (
+        Finding(
+            "kv-too-small",
+            Severity.refuse,
+            "limits.kv_cache_memory_bytes",
+            f"one request of {config.limits.max_model_len:,} tokens needs {capacity.blocks_per_request:,} blocks and "
+            f"{capacity.blocks:,} fit",
+            f"use at least {needed:,} bytes, or a smaller limits.max_model_len",
+        ),
     )

