@@ -1,0 +1,1 @@
+"""A GGUF file made into a Hugging Face model folder."""

@@ -1,0 +1,37 @@
+"""A repository of a model hub at a commit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from toolkit.checkpoint.hub import HubSource, download, is_whole
+from toolkit.checkpoint.kinds.kind import needed
+from toolkit.checkpoint.progress import Progress
+from toolkit.config.schema.checkpoint import CheckpointConfig
+
+
+class HubKind:
+    """checkpoint.source.repository and .revision."""
+
+    def __init__(self, config: CheckpointConfig) -> None:
+        self._declared = dict(config.declared)
+        repository = needed(config.source.repository, "repository", "hub")
+        self._source = HubSource(repository, needed(config.source.revision, "revision", "hub"))
+
+    def find(self) -> Path | None:
+        """The commit's folder in the hub library's cache, once its weights are all there."""
+        return self._source.folder if is_whole(self._source.folder) else None
+
+    def missing(self) -> str:
+        """What is to be downloaded."""
+        at = f"{self._source.repository} at {self._source.revision[:12]}"
+        return f"{at} is not, or not wholly, in {self._source.folder.parents[2]}; serving downloads it"
+
+    def declared(self) -> dict[str, Any]:
+        """checkpoint.declared."""
+        return self._declared
+
+    def get(self, progress: Progress) -> Path:
+        """The folder, downloaded as far as it is not there."""
+        return download(self._source, progress)

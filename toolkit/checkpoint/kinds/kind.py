@@ -1,0 +1,36 @@
+"""What every kind of source offers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Protocol
+
+from toolkit.checkpoint.progress import Progress
+from toolkit.errors import ConfigurationError
+
+
+class SourceFiles(Protocol):
+    """A checkpoint's files, from one kind of source."""
+
+    def find(self) -> Path | None:
+        """The folder, if it is on this machine."""
+
+    def missing(self) -> str:
+        """Why it is not, and how to get it."""
+
+    def declared(self) -> dict[str, Any]:
+        """config.json as far as it is known without the files."""
+
+    def get(self, progress: Progress) -> Path:
+        """The folder, downloaded or made where it was not here; raises ToolkitError if that does not work."""
+
+
+def needed(value: str | None, field: str, kind: str) -> str:
+    """The value of checkpoint.source.FIELD, which this kind cannot do without."""
+    if not value:
+        raise ConfigurationError(
+            f"checkpoint.source.{field} is not set",
+            why=f"checkpoint.source.kind={kind} needs it",
+            fix=f"set checkpoint.source.{field}=...",
+        )
+    return value

@@ -1,0 +1,122 @@
+"""A checkpoint's facts from its folder: config.json, the safetensors index and headers; no weight is loaded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from toolkit.checkpoint.facts import CheckpointFacts, TensorFacts
+from toolkit.checkpoint.faults import check_failed
+from toolkit.checkpoint.index import INDEX_FILE, Index, read_index
+from toolkit.checkpoint.listing import list_files
+from toolkit.checkpoint.safetensors_header import Shard, open_fault, read_shard
+from toolkit.checkpoint.strict_json import StrictJsonError, parse_object
+from toolkit.errors import Rejected
+
+CONFIG_FILE = "config.json"
+
+_NUMBERED = re.compile(r"(?P<stem>.*)-\d{5}-of-(?P<count>\d{5})\.safetensors")
+
+
+def read_facts(folder: Path, name: str) -> CheckpointFacts:
+    """The facts of the checkpoint in `folder`, called `name`.
+
+    Raises ConfigurationError where the folder cannot be listed, and one CheckFailedError that lists every fault of
+    config.json, the index and the headers.
+    """
+    files = list_files(folder)
+    config, faults = _read_config(folder)
+    index, shards = _read_shards(folder, files)
+    faults += index.faults if index else ()
+    for shard in shards:
+        faults += shard.faults
+    tensors, tensor_faults = _gather(index, shards)
+    # A broken shard lacks tensors for a reason that is already told.
+    faults += tensor_faults if not any(shard.faults for shard in shards) else ()
+    if faults:
+        raise check_failed(faults, where=str(folder), fix=_fix(faults))
+    return CheckpointFacts(
+        name=name,
+        present=True,
+        root=folder,
+        config=config,
+        tensors=tensors,
+        files=files,
+        index_sha256=index.sha256 if index else None,
+        weight_bytes=sum(tensor.num_bytes for tensor in tensors.values()),
+    )
+
+
+def _read_config(folder: Path) -> tuple[dict[str, Any], tuple[Rejected, ...]]:
+    try:
+        return parse_object((folder / CONFIG_FILE).read_bytes()), ()
+    except OSError as error:
+        return {}, (Rejected(CONFIG_FILE, open_fault(error)),)
+    except StrictJsonError as fault:
+        return {}, (Rejected(CONFIG_FILE, str(fault)),)
+
+
+def _read_shards(folder: Path, files: Mapping[str, int]) -> tuple[Index | None, list[Shard]]:
+    """The index, where there is one, and the files that hold the weights."""
+    # Asked of the folder, not of `files`: an index behind a broken link must be told, not passed over.
+    index = read_index(folder / INDEX_FILE) if (folder / INDEX_FILE).is_symlink() or INDEX_FILE in files else None
+    if index is not None:
+        return index, [read_shard(folder / file, file) for file in index.files]
+    weights = _unindexed(folder)
+    if not weights:
+        return None, [Shard("*.safetensors", 0, (), (Rejected("*.safetensors", _no_weights(files)),))]
+    absent = [Shard(file, 0, (), (Rejected(file, "does not exist"),)) for file in _absent_numbers(weights)]
+    return None, absent + [read_shard(folder / file, file) for file in weights]
+
+
+def _unindexed(folder: Path) -> list[str]:
+    """The weight files of a checkpoint without an index."""
+    weights = sorted(path.name for path in folder.glob("[!.]*.safetensors"))
+    # Some publishers add the same weights once more in their own layout; engines pass them over.
+    return [file for file in weights if not file.startswith("consolidated")] or weights
+
+
+def _absent_numbers(weights: Sequence[str]) -> list[str]:
+    """Of files numbered 00001-of-00003 those that are not there."""
+    series = {(match["stem"], match["count"]) for file in weights if (match := _NUMBERED.fullmatch(file))}
+    expected = [
+        f"{stem}-{number:05}-of-{count}.safetensors"
+        for stem, count in sorted(series)
+        for number in range(1, int(count) + 1)
+    ]
+    return [file for file in expected if file not in weights]
+
+
+def _no_weights(files: Mapping[str, int]) -> str:
+    for suffix, kind in ((".gguf", "a GGUF file"), (".bin", "pickled weights"), (".pth", "pickled weights")):
+        found = next((file for file in files if file.endswith(suffix)), None)
+        if found:
+            return f"none in the folder; {found} is {kind}, which is not served from a folder"
+    return "none in the folder"
+
+
+def _gather(index: Index | None, shards: Sequence[Shard]) -> tuple[dict[str, TensorFacts], tuple[Rejected, ...]]:
+    """All tensors by name, and where the index and the files disagree."""
+    tensors: dict[str, TensorFacts] = {}
+    faults: list[Rejected] = []
+    for shard in shards:
+        for tensor in shard.tensors:
+            other = tensors.setdefault(tensor.name, tensor)
+            if other is not tensor:
+                faults.append(Rejected(tensor.file, f"{tensor.name} is in {other.file} as well"))
+    if index is None:
+        return tensors, tuple(faults)
+    for name, file in index.weight_map.items():
+        if name not in tensors or tensors[name].file != file:
+            faults.append(Rejected(INDEX_FILE, f"{name} is not in {file}, where the index puts it"))
+    extra = tensors.keys() - index.weight_map.keys()
+    faults += [Rejected(tensors[name].file, f"{name} is not in {INDEX_FILE}") for name in sorted(extra)]
+    return tensors, tuple(faults)
+
+
+def _fix(faults: Sequence[Rejected]) -> str:
+    if any(fault.candidate == CONFIG_FILE and fault.reason.startswith("does not exist") for fault in faults):
+        return "name the folder that holds config.json and the safetensors files"
+    return "download the files named here again; compare their SHA-256 with the publisher's"
