@@ -1,0 +1,189 @@
+"""A stand-in for the engine: it takes vLLM's command line and shows every way in which an engine can behave.
+
+What it does is read from the JSON file that STANDIN names; without one it is a well-behaved server:
+
+stderr: [lines]         printed first
+exit: N                 then end at once with that code (negative: by that signal)
+children: [kinds]       helper processes; `session` leaves group and session, `daemon` also its parent, `clean` drops
+                        its environment too, `tracker` holds shared memory; all ignore SIGTERM
+ignore_term: true       SIGTERM and SIGINT do nothing
+lines: N, every_s: S    that many log lines, one each S seconds, before it listens
+ready: "never"          sleeps instead of listening;  "spin" burns CPU instead
+model: NAME             another name than the one asked for
+key_required: true      401 without VLLM_API_KEY (set automatically where the variable is)
+health: N               that many 503 replies to /health before 200
+chat: "answer"          or "hang", "close", "error", "busy" (works for work_s seconds, then answers)
+text, tokens, logprob   the answer; logprob may be null or a number, and "missing" leaves them out
+then: "die" or "hang"   after the first chat answer
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+HELPER = """
+import os, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.signal(signal.SIGINT, signal.SIG_IGN)
+kind = sys.argv[1]
+if kind != "session":
+    if os.fork(): os._exit(0)
+    os.setsid()
+    if os.fork(): os._exit(0)
+print("helper", kind, os.getpid(), flush=True)
+time.sleep(600)
+"""
+
+TRACKER = """
+import signal, time
+from multiprocessing import shared_memory
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+memory = shared_memory.SharedMemory(create=True, size=4096)
+print("helper tracker", memory.name, flush=True)
+time.sleep(600)
+"""
+
+LINES = (
+    "INFO 11-29 13:56:33 [api_utils.py:286] non-default args: {'model': 'standin'}",
+    "INFO 11-29 13:57:00 [core.py:133] Initializing a V1 LLM engine (v0.32.0) with config: model='standin'",
+    "INFO 11-29 13:57:11 [cpu_model_runner.py:68] Starting to load model standin...",
+    "INFO 11-29 13:57:13 [default_loader.py:501] Loading weights took 1.15 seconds",
+    "INFO 11-29 13:57:14 [kv_cache_utils.py:2327] CPU KV cache size: 93,184 tokens",
+    "INFO 11-29 13:57:27 [entry.py:140] Starting vLLM server on http://127.0.0.1:1",
+)
+
+
+def main() -> None:
+    if sys.argv[1:3] == ["-I", "-c"]:  # the toolkit asks its interpreter for its import path
+        print(json.dumps([]))
+        return
+    arguments = parse(sys.argv[1:])
+    behaviour = json.loads(open(os.environ["STANDIN"]).read()) if "STANDIN" in os.environ else {}
+    if behaviour.get("ignore_term"):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    start_helpers(behaviour.get("children", []))
+    for line in behaviour.get("stderr", []):
+        print(line, file=sys.stderr, flush=True)
+    if "exit" in behaviour:
+        end(behaviour["exit"])
+    for line in LINES:
+        print(line, flush=True)
+    for number in range(behaviour.get("lines", 0)):
+        print(f"still loading: part {number}", flush=True)
+        time.sleep(behaviour.get("every_s", 0.0))
+    if behaviour.get("ready") == "never":
+        time.sleep(600)
+    while behaviour.get("ready") == "spin":
+        pass
+    server = ThreadingHTTPServer((arguments.host, arguments.port), handler(arguments.served_model_name, behaviour))
+    server.daemon_threads = True
+    server.serve_forever(poll_interval=0.01)
+
+
+def parse(argv: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("-m")
+    parser.add_argument("--served-model-name")
+    parser.add_argument("--host")
+    parser.add_argument("--port", type=int)
+    return parser.parse_known_args(argv)[0]
+
+
+def start_helpers(kinds: list[str]) -> None:
+    for kind in kinds:
+        program = TRACKER if kind == "tracker" else HELPER
+        env = {} if kind == "clean" else None
+        subprocess.Popen([sys.executable, "-S", "-c", program, kind], env=env, start_new_session=kind == "session")
+
+
+def end(code: int) -> None:
+    if code < 0:
+        os.kill(os.getpid(), -code)
+    os._exit(code)
+
+
+def handler(model: str, behaviour: dict) -> type[BaseHTTPRequestHandler]:
+    refusals = [503] * behaviour.get("health", 0)
+    stuck = threading.Event()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if stuck.is_set():
+                time.sleep(600)
+            if self.path == "/health":
+                self.reply(refusals.pop() if refusals else 200, {})
+            elif self.authorized():
+                self.reply(200, {"object": "list", "data": [{"id": behaviour.get("model", model)}]})
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            chat = behaviour.get("chat", "answer")
+            if chat == "hang":
+                time.sleep(600)
+            elif chat == "close":
+                self.close_connection = True
+            elif chat == "error":
+                message = "Out of range float values are not JSON compliant: nan"
+                self.reply(500, {"error": {"message": message}})
+            elif self.authorized():
+                if chat == "busy":
+                    work(behaviour["work_s"])
+                self.reply(200, completion(behaviour))
+                self.afterwards()
+
+        def afterwards(self) -> None:
+            if behaviour.get("then") == "die":
+                self.wfile.flush()
+                self.connection.close()
+                print(behaviour.get("last_words", "CUDA error: an illegal memory access"), file=sys.stderr, flush=True)
+                end(behaviour.get("then_exit", 1))
+            if behaviour.get("then") == "hang":
+                stuck.set()
+
+        def authorized(self) -> bool:
+            key = os.environ.get("VLLM_API_KEY")
+            if (key or behaviour.get("key_required")) and self.headers.get("Authorization") != f"Bearer {key}":
+                self.reply(401, {"error": "Unauthorized"})
+                return False
+            return True
+
+        def reply(self, status: int, body: object) -> None:
+            data = json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    return Handler
+
+
+def work(seconds: float) -> None:
+    start = time.process_time()
+    while time.process_time() - start < seconds:
+        pass
+
+
+def completion(behaviour: dict) -> dict:
+    text = behaviour.get("text", "The capital of France is Paris.")
+    tokens = behaviour.get("tokens", [text] if text else [])
+    logprob = behaviour.get("logprob", -0.25)
+    scored = [{"token": token, "logprob": logprob} for token in tokens]
+    logprobs = None if logprob == "missing" else {"content": scored}
+    message = {"role": "assistant", "content": text}
+    return {"choices": [{"index": 0, "message": message, "logprobs": logprobs, "finish_reason": "stop"}]}
+
+
+if __name__ == "__main__":
+    main()
