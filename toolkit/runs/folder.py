@@ -1,0 +1,76 @@
+"""Run folders: one for each serve, private to the user."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolkit.errors import ConfigurationError
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The files of one run."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """The run's name, which `stop` and `status` take."""
+        return self.path.name
+
+    @property
+    def log(self) -> Path:
+        """What the engine's processes print."""
+        return self.path / "serve.log"
+
+    @property
+    def state(self) -> Path:
+        """Where the run stands (state.py)."""
+        return self.path / "state.json"
+
+    @property
+    def receipt(self) -> Path:
+        """What was run, and how it went (receipt.py)."""
+        return self.path / "receipt.json"
+
+    @property
+    def config(self) -> Path:
+        """The resolved configuration, secrets left out."""
+        return self.path / "config.yaml"
+
+
+def runs_root(configured: str) -> Path:
+    """The folder that holds run folders: the configured one, or the user's state folder."""
+    if configured:
+        return Path(configured).expanduser().absolute()
+    import platformdirs
+
+    return platformdirs.user_state_path("volta-toolkit") / "runs"
+
+
+def create(root: Path, deployment: str) -> RunFolder:
+    """A new folder named after the deployment and the time, readable by its user alone.
+
+    Raises:
+        ConfigurationError: the folder cannot be made.
+    """
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", deployment).strip("-.") or "run"
+    name = f"{plain}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
+    try:
+        root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        (root / name).mkdir(mode=0o700)
+    except OSError as error:
+        raise ConfigurationError(
+            "the run folder cannot be made", where=str(root / name), why=str(error.strerror), fix="set runs=FOLDER"
+        ) from error
+    return RunFolder(root / name)
+
+
+def all_runs(root: Path) -> list[RunFolder]:
+    """Every run below `root` that has a state, oldest first."""
+    found = [RunFolder(path) for path in root.iterdir() if (path / "state.json").is_file()] if root.is_dir() else []
+    return sorted(found, key=lambda run: run.state.stat().st_mtime)

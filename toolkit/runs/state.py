@@ -1,0 +1,110 @@
+"""The state of a run: written by its `serve` alone, read by `status` and `stop` from anywhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from toolkit.engine.proc import Identity, identify
+from toolkit.runs.atomic import write_text
+
+STATE_SCHEMA = 1
+
+
+class State(Enum):
+    """Where a run stands."""
+
+    stopped = "stopped"
+    starting = "starting"
+    ready = "ready"
+    stopping = "stopping"
+
+
+NEXT: Mapping[State, frozenset[State]] = {
+    State.stopped: frozenset({State.starting}),
+    State.starting: frozenset({State.ready, State.stopping, State.stopped}),
+    State.ready: frozenset({State.stopping, State.stopped}),
+    State.stopping: frozenset({State.stopped}),
+}
+"""The transitions that exist; an engine that dies goes straight to stopped."""
+
+
+@dataclass(frozen=True)
+class RunState:
+    """One run at one moment."""
+
+    run: str
+    state: State
+    since: float
+    """Seconds since the epoch at which this state began."""
+    model: str
+    address: str
+    serve: Identity
+    """The process that writes this file."""
+    warden: Identity | None = None
+    engine: Identity | None = None
+    reason: str = ""
+    """Why the run ended; empty before."""
+
+    @property
+    def stale(self) -> bool:
+        """Whether the file says that the run lives while the process that would have updated it is gone."""
+        return self.state is not State.stopped and not self.serve.alive
+
+    def to_json(self) -> dict[str, Any]:
+        """The state as plain data (schema STATE_SCHEMA)."""
+        return {"schema": STATE_SCHEMA, **asdict(self), "state": self.state.value}
+
+
+class StateFile:
+    """The one writer of a run's state."""
+
+    def __init__(self, path: Path, run: str, model: str, address: str) -> None:
+        self._path = path
+        self.current = RunState(run, State.stopped, time.time(), model, address, identify(os.getpid()))
+        self._write()
+
+    def move(self, state: State, reason: str = "") -> None:
+        """Go to another state.
+
+        Raises:
+            ValueError: there is no such transition.
+        """
+        if state not in NEXT[self.current.state]:
+            raise ValueError(f"no transition from {self.current.state.value} to {state.value}")
+        self.current = replace(self.current, state=state, since=time.time(), reason=reason)
+        self._write()
+
+    def started(self, warden: int, engine: int) -> None:
+        """Record the engine's processes; one that has died already is left out."""
+        self.current = replace(self.current, warden=_identity(warden), engine=_identity(engine))
+        self._write()
+
+    def _write(self) -> None:
+        write_text(self._path, json.dumps(self.current.to_json(), indent=1) + "\n")
+
+
+def read_state(path: Path) -> RunState | None:
+    """The state in a file; None where there is none that this version understands."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        if data.pop("schema") != STATE_SCHEMA:
+            return None
+        for name in ("serve", "warden", "engine"):
+            data[name] = Identity(**data[name]) if data[name] else None
+        return RunState(**{**data, "state": State(data["state"])})
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _identity(pid: int) -> Identity | None:
+    try:
+        return identify(pid)
+    except ProcessLookupError:
+        return None
