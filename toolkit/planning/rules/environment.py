@@ -139,4 +139,5 @@ RULES = (
     Rule(
         "kv-over-host-memory", "The CPU engine's KV cache fits into free memory", Severity.refuse, kv_over_host_memory
     ),
+    Rule("attention-route", "vLLM's own attention reads the cache", Severity.info, attention_route),
 )
