@@ -1,0 +1,14 @@
+// The device code inside this library; the layout is described in toolkit/native/container.py.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace volta {
+
+enum class CodeKind : unsigned { kManifest = 0, kCubin = 1, kPtx = 2 };
+
+// The bytes of one entry. PTX ends with NUL. Throws if the entry is missing.
+std::string_view device_code(std::string_view name, CodeKind kind);
+
+}  // namespace volta

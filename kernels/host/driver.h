@@ -1,0 +1,39 @@
+// The CUDA driver, opened when the first kernel is launched, so that the library loads on machines without a GPU.
+#pragma once
+
+#include <atomic>
+
+struct CUfunc_st;
+
+namespace volta {
+
+constexpr int kMaxDevices = 64;
+
+// One entry point of a kernel file. Meant to be a static object: it remembers the function of each device.
+struct Kernel {
+  const char* module;
+  const char* function;
+  std::atomic<CUfunc_st*> loaded[kMaxDevices] = {};
+
+  constexpr Kernel(const char* module_name, const char* function_name) : module(module_name), function(function_name) {}
+};
+
+// Blocks and threads of a launch.
+struct Shape {
+  unsigned grid_x = 1, grid_y = 1;
+  unsigned block_x = 1, block_y = 1;
+};
+
+// Launch on torch's current stream of the device, with one argument passed by value. Works during graph capture.
+// Throws std::runtime_error with the driver's words.
+void launch_bytes(Kernel& kernel, int device, const Shape& shape, const void* argument);
+
+template <typename Argument>
+void launch(Kernel& kernel, int device, const Shape& shape, const Argument& argument) {
+  launch_bytes(kernel, device, shape, &argument);
+}
+
+// Load every kernel file for the device now, so that no later call pays for it.
+void prepare(int device);
+
+}  // namespace volta

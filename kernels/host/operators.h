@@ -1,0 +1,37 @@
+// The operators, each for CPU and CUDA tensors; kernels/host/library.cpp gives their schemas.
+#pragma once
+
+#include <torch/csrc/stable/tensor.h>
+
+#include <cstdint>
+#include <optional>
+
+namespace volta {
+
+using torch::stable::Tensor;
+
+void rms_norm(const Tensor& result, const Tensor& input, const std::optional<Tensor>& weight, double epsilon);
+void fused_add_rms_norm(
+    const Tensor& input, const Tensor& residual, const std::optional<Tensor>& weight, double epsilon);
+
+void silu_and_mul(const Tensor& result, const Tensor& input);
+void gelu_and_mul(const Tensor& result, const Tensor& input);
+void gelu_tanh_and_mul(const Tensor& result, const Tensor& input);
+
+void rotary_embedding(
+    const Tensor& positions, const Tensor& query, const std::optional<Tensor>& key, std::int64_t head_size,
+    const Tensor& cos_sin_cache, bool is_neox, std::int64_t rope_dim_offset, bool inverse);
+
+void kv_cache_write(
+    const Tensor& key, const Tensor& value, const Tensor& key_cache, const Tensor& value_cache, const Tensor& slot_mapping,
+    const Tensor& k_scale, const Tensor& v_scale);
+void kv_cache_gather(
+    const Tensor& key_cache, const Tensor& value_cache, const Tensor& block_table, const Tensor& cu_seq_lens,
+    const std::optional<Tensor>& seq_starts, const Tensor& key, const Tensor& value, const Tensor& k_scale,
+    const Tensor& v_scale);
+
+void merge_attention(
+    const Tensor& output, const std::optional<Tensor>& output_lse, const Tensor& partial_output, const Tensor& partial_lse,
+    bool base2, const std::optional<Tensor>& gate);
+
+}  // namespace volta

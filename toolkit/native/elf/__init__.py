@@ -1,0 +1,1 @@
+"""Facts read from ELF files and from the device code inside them."""
