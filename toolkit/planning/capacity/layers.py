@@ -92,7 +92,7 @@ def plan_layers(config: DeploymentConfig, geometry: ModelGeometry) -> LayerPlan:
     )
 
 
-def layer_caches(config: DeploymentConfig, plan: LayerPlan) -> dict[str, Cache]:
+def layer_caches(config: DeploymentConfig, plan: LayerPlan, draft: ModelGeometry | None = None) -> dict[str, Cache]:
     """List every layer that keeps something, target layers first and the draft's after them."""
     geometry = plan.geometry
     found: dict[str, Cache] = {}
@@ -101,12 +101,11 @@ def layer_caches(config: DeploymentConfig, plan: LayerPlan) -> dict[str, Cache]:
     if geometry.per_layer_embedding is not None:
         for index in range(geometry.per_layer_embedding.layers):
             found[f"embedding.{index}"] = _state(plan, plan.state_bytes[-1], replicated=True)
-    if config.speculative.method == "mtp":
-        kind = LayerKind.sparse if geometry.indexer is not None else LayerKind.full
-        for index in range(_mtp_layers(geometry)):
-            found |= _target(plan, len(geometry.layers) + index, kind)
+    head = LayerKind.sparse if geometry.indexer is not None else LayerKind.full
+    for index in range(head_layers(config, geometry)):
+        found |= _target(plan, len(geometry.layers) + index, head)
     if config.speculative.method == "dflash2":
-        found |= draft_caches(config, plan.block_tokens, plan.kernel_block)
+        found |= draft_caches(config, draft, plan.block_tokens, plan.kernel_block)
     return found
 
 
@@ -168,7 +167,13 @@ def _state_bytes(geometry: ModelGeometry, rank: Rank, draft_tokens: int, dtype: 
     return tuple(found)
 
 
-def _mtp_layers(geometry: ModelGeometry) -> int:
+def head_layers(config: DeploymentConfig, geometry: ModelGeometry) -> int:
+    """Count the attention layers of the next-token head, if the deployment drafts with it.
+
+    Raises ConfigurationError if it should and the checkpoint has none.
+    """
+    if config.speculative.method != "mtp":
+        return 0
     if geometry.mtp_layers:
         return geometry.mtp_layers
     raise ConfigurationError(

@@ -5,47 +5,56 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from toolkit.config.schema.verbs import DeploymentConfig
+from toolkit.planning.capacity.caches import ELEMENT_BYTES
 from toolkit.planning.capacity.engines import layout_for
 from toolkit.planning.capacity.grouping import GroupSize, group_layers
-from toolkit.planning.capacity.layers import LayerPlan, layer_caches, plan_layers
+from toolkit.planning.capacity.layers import LayerPlan, head_layers, layer_caches, plan_layers
 from toolkit.planning.capacity.pool import Pool, pool_of
 from toolkit.planning.capacity.sparse_dcp import SparseModel, packed_pool, span_pool
-from toolkit.planning.geometry.model import LayerKind, ModelGeometry
+from toolkit.planning.geometry.model import Indexer, LayerKind, ModelGeometry
 from toolkit.planning.plan import Capacity
 
 
-def plan_capacity(config: DeploymentConfig, geometry: ModelGeometry, kv_memory_bytes: int | None) -> Capacity:
+def plan_capacity(
+    config: DeploymentConfig,
+    geometry: ModelGeometry,
+    kv_memory_bytes: int | None,
+    draft: ModelGeometry | None = None,
+) -> Capacity:
     """Compute one rank's KV capacity, as vLLM 0.32 will print it.
 
     kv_memory_bytes: bytes for the cache on each rank; None where the engine finds them by profiling, and then only
     the sizes are known.
+    draft: a DFlash2 draft's own shapes; without them, group `speculative` describes it.
     Raises ConfigurationError where the model's heads do not divide or a layer's cache is not known.
     """
-    return plan_pool(config, geometry).capacity(kv_memory_bytes)
+    return plan_pool(config, geometry, draft).capacity(kv_memory_bytes)
 
 
-def plan_pool(config: DeploymentConfig, geometry: ModelGeometry, size: GroupSize = GroupSize.fewest) -> Pool:
+def plan_pool(
+    config: DeploymentConfig,
+    geometry: ModelGeometry,
+    draft: ModelGeometry | None = None,
+    size: GroupSize = GroupSize.fewest,
+) -> Pool:
     """Compute the block pool of one rank: what a block takes, and what a request takes of it."""
     plan = plan_layers(config, geometry)
     if plan.load.dcp > 1 and geometry.indexer is not None:
-        return _sharded_sparse_pool(config, plan)
-    layers = layer_caches(config, plan)
+        return _sharded_sparse_pool(config, plan, geometry.indexer)
+    layers = layer_caches(config, plan, draft)
     layout = layout_for(geometry.indexer is not None, config.speculative.method == "dflash2", plan.load)
-    return pool_of(group_layers(layers, layout, size), plan.load, plan.block_tokens)
+    return pool_of(group_layers(layers, layout, size), plan.load, plan.block_tokens * plan.load.dcp)
 
 
-def _sharded_sparse_pool(config: DeploymentConfig, plan: LayerPlan) -> Pool:
+def _sharded_sparse_pool(config: DeploymentConfig, plan: LayerPlan, indexer: Indexer) -> Pool:
     geometry, load = plan.geometry, plan.load
-    indexer, embedding = geometry.indexer, geometry.per_layer_embedding
-    assert indexer is not None  # noqa: S101 - the caller has asked
-    compressed = layer_caches(config, plan)
     model = SparseModel(
         target_layers=geometry.count(LayerKind.sparse),
-        draft_layers=sum(1 for name in compressed if name.startswith("full.")) - geometry.count(LayerKind.sparse),
+        draft_layers=head_layers(config, geometry),
         recurrent_layers=geometry.count(LayerKind.recurrent),
-        embedding_layers=embedding.layers if embedding else 0,
+        embedding_layers=geometry.per_layer_embedding.layers if geometry.per_layer_embedding else 0,
         token_bytes=plan.token_bytes,
-        compressed_bytes=indexer.key_heads * indexer.head_dim * 2,
+        compressed_bytes=indexer.key_heads * indexer.head_dim * ELEMENT_BYTES[plan.dtype],
         compress_ratio=indexer.compress_ratio,
         slots=plan.slots,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from toolkit.planning.capacity.caches import Load
@@ -63,17 +63,20 @@ class Pool:
 
     def blocks_for_tokens(self, tokens: int) -> int:
         """Return the fewest blocks that the engine reports at least `tokens` tokens for."""
-        blocks = math.ceil(tokens * self.blocks_per_request / self.max_model_len)
-        # The engine's float division may round either way at the border.
-        while self.tokens(blocks) < tokens:
-            blocks += 1
-        while blocks > 0 and self.tokens(blocks - 1) >= tokens:
-            blocks -= 1
-        return blocks
+        return self._fewest(lambda blocks: self.tokens(blocks) >= tokens, tokens / self.max_model_len)
 
     def blocks_for_concurrency(self, requests: float) -> int:
         """Return the fewest blocks in which `requests` requests of max_model_len tokens fit at once."""
-        return math.ceil(requests * self.blocks_per_request)
+        return self._fewest(lambda blocks: self.concurrency(blocks) >= requests, requests)
+
+    def _fewest(self, enough: Callable[[int], bool], requests: float) -> int:
+        """Return the fewest blocks that are enough, near those of `requests`: the float division rounds either way."""
+        blocks = math.ceil(requests * self.blocks_per_request)
+        while not enough(blocks):
+            blocks += 1
+        while blocks > 0 and enough(blocks - 1):
+            blocks -= 1
+        return blocks
 
 
 def pool_of(groups: Sequence[Group], load: Load, block_tokens: int) -> Pool:

@@ -60,7 +60,7 @@ def layer_kinds(text: Keys, family: Family) -> tuple[tuple[LayerKind, ...], tupl
     count = text.positive("num_hidden_layers")
     words = text.texts("layer_types") or _words_without_list(text, family, count)
     if len(words) != count:
-        raise text.wrong("layer_types", f"a list of {count} names, one a layer", f"{len(words)} names")
+        raise text.wrong("layer_types", f"a list of {count} names", f"{len(words)} names")
     kinds = tuple(_WORDS.get(word, LayerKind.unknown) for word in words)
     strange = tuple(f"layer type '{word}'" for word in dict.fromkeys(words) if word not in _WORDS)
     return tuple(_as_served(kinds, text, family)), strange

@@ -85,7 +85,7 @@ def _attention(text: Keys, family: Family, kinds: tuple[LayerKind, ...]) -> Atte
     gated = family in (Family.hybrid, Family.sparse)
     window = sliding_window(text, family) if LayerKind.sliding in kinds else None
     if LayerKind.sliding in kinds and window is None:
-        raise text.wrong("sliding_window", "a number of tokens where layers slide", None)
+        raise text.wrong("sliding_window", "tokens where layers slide", None)
     head_dim = text.optional_integer("head_dim") or text.positive("hidden_size") // heads
     return Attention(
         query_heads=heads,
