@@ -23,11 +23,13 @@ import argparse
 import json
 import os
 import signal
+import socketserver
 import subprocess
 import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 HELPER = """
 import os, signal, sys, time
@@ -65,7 +67,7 @@ def main() -> None:
         print(json.dumps([]))
         return
     arguments = parse(sys.argv[1:])
-    behaviour = json.loads(open(os.environ["STANDIN"]).read()) if "STANDIN" in os.environ else {}
+    behaviour = json.loads(Path(os.environ["STANDIN"]).read_text()) if "STANDIN" in os.environ else {}
     if behaviour.get("ignore_term"):
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -83,9 +85,16 @@ def main() -> None:
         time.sleep(600)
     while behaviour.get("ready") == "spin":
         pass
-    server = ThreadingHTTPServer((arguments.host, arguments.port), handler(arguments.served_model_name, behaviour))
-    server.daemon_threads = True
+    server = Server((arguments.host, arguments.port), handler(arguments.served_model_name, behaviour))
     server.serve_forever(poll_interval=0.01)
+
+
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def server_bind(self) -> None:
+        socketserver.TCPServer.server_bind(self)  # HTTPServer's asks the resolver for this machine's name
+        self.server_name, self.server_port = "standin", self.server_address[1]
 
 
 def parse(argv: list[str]) -> argparse.Namespace:
@@ -110,7 +119,7 @@ def end(code: int) -> None:
     os._exit(code)
 
 
-def handler(model: str, behaviour: dict) -> type[BaseHTTPRequestHandler]:
+def handler(model: str, behaviour: dict) -> type[BaseHTTPRequestHandler]:  # noqa: C901  (one method a route)
     refusals = [503] * behaviour.get("health", 0)
     stuck = threading.Event()
 

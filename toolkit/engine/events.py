@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from toolkit.engine.answer import Answer
-from toolkit.errors import ToolkitError
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class Answered:
 class ProbeFailed:
     """Readiness was asked for and denied."""
 
-    error: ToolkitError
+    error: Exception
 
 
 Event = EngineExited | EngineGone | WardenLost | Signalled | Healthy | Answered | ProbeFailed

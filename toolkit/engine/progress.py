@@ -43,10 +43,11 @@ class Progress:
     """When the log last said something new."""
     _seen: set[int] = field(default_factory=set)
     _usage: Usage = Usage(0.0, 0)
-    _measured: float = field(init=False)
+    measured: float = field(init=False)
+    """When consumption was last measured."""
 
     def __post_init__(self) -> None:
-        self.last = self.spoken = self._measured = self.started
+        self.last = self.spoken = self.measured = self.started
 
     def logged(self, lines: Iterable[str], now: float) -> None:
         """The log grew. A line that repeats an earlier one but for its time of day is no progress."""
@@ -57,14 +58,14 @@ class Progress:
 
     def used(self, usage: Usage, now: float) -> None:
         """The processes' consumption was measured; rates since the last measurement count."""
-        elapsed = now - self._measured
+        elapsed = now - self.measured
         if elapsed <= 0:
             return
         busy = usage.cpu_s - self._usage.cpu_s >= BUSY * elapsed
         reading = usage.read_bytes - self._usage.read_bytes >= READING * elapsed
         if (busy or reading) and now - self.spoken < WORK_LIMIT * self.timeout_s:
             self.last = now
-        self._usage, self._measured = usage, now
+        self._usage, self.measured = usage, now
 
     def stalled_for(self, now: float) -> float:
         """Seconds without progress."""

@@ -27,7 +27,7 @@ class Difference:
 
 
 def differences(recorded: Receipt, here: Receipt) -> tuple[Difference, ...]:
-    """Every difference that could change what the server does or how fast."""
+    """Every difference that could change what the server does or how fast; both receipts as they are written."""
     found = list(_compare("toolkit", {"version": recorded.toolkit}, {"version": here.toolkit}))
     found += _compare("package", _packages(recorded), _packages(here))
     found += _compare("machine", dict(_leaves(recorded.machine)), dict(_leaves(here.machine)))
@@ -40,7 +40,7 @@ def differences(recorded: Receipt, here: Receipt) -> tuple[Difference, ...]:
 def _compare(section: str, recorded: Mapping[str, str], here: Mapping[str, str]) -> Iterator[Difference]:
     for name in [*recorded, *(name for name in here if name not in recorded)]:
         was, now = recorded.get(name, ABSENT), here.get(name, ABSENT)
-        if was != now and LEFT_OUT not in (was, now):
+        if was != now and LEFT_OUT not in was + now:
             yield Difference(section, name, was, now)
 
 

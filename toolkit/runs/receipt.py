@@ -91,6 +91,11 @@ def load(path: Path) -> Receipt:
     return _from_json(path, data)
 
 
+def as_written(receipt: Receipt, secrets: frozenset[str]) -> Receipt:
+    """The receipt as it would be read back: plain data without secrets, fit to be compared with a recorded one."""
+    return _from_json(Path(), json.loads(json.dumps(to_json(receipt, secrets), default=str)))
+
+
 def _from_json(path: Path, data: dict[str, Any]) -> Receipt:
     names = {entry.name for entry in fields(Receipt)}
     if absent := sorted(names - data.keys()):

@@ -45,6 +45,8 @@ class RunState:
     """Seconds since the epoch at which this state began."""
     model: str
     address: str
+    grace_s: float
+    """Seconds that a polite stop may take."""
     serve: Identity
     """The process that writes this file."""
     warden: Identity | None = None
@@ -65,9 +67,9 @@ class RunState:
 class StateFile:
     """The one writer of a run's state."""
 
-    def __init__(self, path: Path, run: str, model: str, address: str) -> None:
+    def __init__(self, path: Path, run: str, model: str, address: str, grace_s: float) -> None:
         self._path = path
-        self.current = RunState(run, State.stopped, time.time(), model, address, identify(os.getpid()))
+        self.current = RunState(run, State.stopped, time.time(), model, address, grace_s, identify(os.getpid()))
         self._write()
 
     def move(self, state: State, reason: str = "") -> None:

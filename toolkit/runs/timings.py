@@ -22,8 +22,8 @@ def process_age() -> float:
 class Timings:
     """Seconds by phase, on a monotonic clock; one phase follows the other."""
 
-    clock: Callable[[], float] = time.monotonic
     seconds: dict[str, float] = field(default_factory=dict)
+    clock: Callable[[], float] = time.monotonic
     _phase: str = ""
     _began: float = 0.0
 

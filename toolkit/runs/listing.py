@@ -1,0 +1,79 @@
+"""The runs of a machine, as seen from another shell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from toolkit.engine import proc
+from toolkit.engine.sweep import remains
+from toolkit.errors import ConfigurationError
+from toolkit.runs.folder import RunFolder, all_runs
+from toolkit.runs.state import RunState, State, read_state
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One run, and the processes that it has."""
+
+    folder: RunFolder
+    state: RunState
+    processes: tuple[proc.Process, ...]
+    """Living processes of its engine."""
+
+    @property
+    def alive(self) -> bool:
+        """Whether anything of it runs."""
+        return (self.state.serve.alive and self.state.state is not State.stopped) or bool(self.processes)
+
+    @property
+    def verdict(self) -> str:
+        """The state in words, a stale one recognised."""
+        if not self.state.stale:
+            return self.state.state.value
+        left = f"{len(self.processes)} engine processes remain" if self.processes else "no engine process remains"
+        return f"dead (it was {self.state.state.value} when its serve process was killed; {left})"
+
+    def to_json(self) -> dict[str, Any]:
+        """The run as plain data."""
+        pids = [process.pid for process in self.processes]
+        seen = {"alive": self.alive, "stale": self.state.stale, "verdict": self.verdict, "engine_processes": pids}
+        return {**self.state.to_json(), **seen, "folder": str(self.folder.path)}
+
+
+def look(root: Path) -> list[Seen]:
+    """Every run below `root` whose state can be read, oldest first."""
+    seen = []
+    for folder in all_runs(root):
+        state = read_state(folder.state)
+        if state is not None:
+            left = remains(str(folder.path), None) if state.state is not State.stopped else ()
+            seen.append(Seen(folder, state, tuple(process for process in left if not _supervises(process, state))))
+    return seen
+
+
+def choose(runs: Sequence[Seen], name: str | None, root: Path) -> Seen:
+    """The named run, or the only one that is alive.
+
+    Raises:
+        ConfigurationError: there is no such run, none is alive, or several are.
+    """
+    if name is not None:
+        found = next((run for run in runs if run.folder.name == name), None)
+        if found is None:
+            known = ", ".join(run.folder.name for run in runs if run.alive) or "none"
+            raise ConfigurationError(f"no run is named {name}", where=str(root), why=f"alive: {known}")
+        return found
+    alive = [run for run in runs if run.alive]
+    if not alive:
+        raise ConfigurationError("no run is alive", where=str(root), fix="toolkit-status lists earlier ones")
+    if len(alive) > 1:
+        names = ", ".join(run.folder.name for run in alive)
+        raise ConfigurationError(f"{len(alive)} runs are alive", where=names, fix="name one with run=NAME")
+    return alive[0]
+
+
+def _supervises(process: proc.Process, state: RunState) -> bool:
+    return state.warden is not None and process.pid == state.warden.pid

@@ -1,0 +1,103 @@
+"""`python -m toolkit.serve +recipe=NAME`: plan, start, wait until it answers, stay in front."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from toolkit.config.composed import Composed
+from toolkit.config.schema.verbs import Output, ServeConfig
+from toolkit.engine.answer import Answer
+from toolkit.errors import ToolkitError
+from toolkit.plan import show
+from toolkit.planning.plan import Plan
+from toolkit.runs.differences import Difference, differences
+from toolkit.runs.receipt import Receipt, as_written
+from toolkit.runs.timings import BEFORE, Timings, process_age
+from toolkit.serving.announce import difference_line, ended_document, failure_document, ready_document, ready_text
+from toolkit.serving.carry_out import Later, Run, packages_of
+from toolkit.serving.prepare import plan_now, refuse, request_for, warnings, with_files
+from toolkit.serving.replay import recorded_run, replayed
+from toolkit.serving.session import Session
+from toolkit.serving.terminal import progress_for, reporter_for
+from toolkit.verb import run_verb
+
+
+def main() -> None:
+    """Run the verb and leave with its exit code."""
+    sys.exit(run_verb("serve", ServeConfig, run))
+
+
+def run(composed: Composed[ServeConfig]) -> int:
+    """Serve; 0 or 128+n at the end, and the exit codes of errors otherwise."""
+    serve = Serve(composed, Timings({BEFORE: process_age()}))
+    try:
+        return serve.run()
+    except ToolkitError as error:
+        serve.print_json(failure_document(error))
+        raise
+
+
+@dataclass
+class Serve:
+    """One call of the verb; with output=json it prints one document, at the answer or at a failure before it."""
+
+    composed: Composed[ServeConfig]
+    timings: Timings
+    printed: bool = False
+
+    def run(self) -> int:
+        """Plan, start, wait, stay."""
+        recorded = recorded_run(self.composed)
+        if recorded is not None:
+            self.composed = replayed(self.composed, recorded)
+        config = self.composed.config
+        self.timings.begin("planning")
+        planned = plan_now(config, self.composed.recipe)
+        if config.dry_run:
+            self._print_plan(planned.plan)
+        refuse(planned.plan)
+        if config.dry_run:
+            return 0
+        planned = with_files(planned, config, self.timings, progress_for(sys.stderr))
+        request, session = request_for(planned, config, self.composed.values, os.environ)
+        packages, reporter = packages_of(planned.plan.argv[0]), reporter_for(sys.stderr)
+        found = self._differences(recorded, session, packages)
+        for line in [*warnings(planned.plan), *session.notices, *map(difference_line, found)]:
+            reporter.notice(line)
+
+        def announce(answer: Answer) -> None:
+            address = request.client.address
+            self.print_json(ready_document(answer, address, session.folder, self.timings.seconds, found))
+            if config.output is Output.text:
+                print(ready_text(answer, address, config.until), flush=True)
+
+        outcome = Run(request, session, config.until, self.timings, reporter, announce, packages).carry_out()
+        self.print_json(ended_document(outcome))
+        return outcome.exit_code or 0
+
+    def _print_plan(self, plan: Plan) -> None:
+        self.print_json(plan.to_json())
+        if self.composed.config.output is Output.text:
+            show(plan, self.composed.origins, self.composed.values)
+
+    def print_json(self, document: dict[str, Any]) -> None:
+        """Print the one document, where JSON was asked for and none was printed."""
+        if self.composed.config.output is Output.json and not self.printed:
+            self.printed = True
+            print(json.dumps(document, indent=2, default=str), flush=True)
+
+    def _differences(self, recorded: Receipt | None, session: Session, packages: Later) -> Sequence[Difference]:
+        if recorded is None:
+            return ()
+        packages.begin()
+        here = replace(session.receipt, packages=packages.result())
+        return differences(recorded, as_written(here, session.secrets))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Carrying a plan out: from a launch to an answer, and to the end."""

@@ -1,0 +1,132 @@
+"""Carrying out one plan: records, engine, answer, and an orderly end whatever happens."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from queue import SimpleQueue
+
+from toolkit.config.schema.verbs import Until
+from toolkit.engine import proc
+from toolkit.engine.answer import Answer
+from toolkit.engine.events import Event
+from toolkit.engine.log import tail
+from toolkit.errors import ToolkitError
+from toolkit.runs.packages import Package, import_path, installed
+from toolkit.runs.receipt import Outcome
+from toolkit.runs.state import StateFile
+from toolkit.runs.timings import Timings
+from toolkit.serving.orphans import clear, find_leftovers
+from toolkit.serving.reporter import Reporter
+from toolkit.serving.session import Session, answer_record
+from toolkit.serving.signals import signals_into
+from toolkit.serving.supervise import Request, StopRequestedError, Supervisor
+
+LOG_LINES = 40
+
+
+@dataclass
+class Run:
+    """One run of a request, from its records to its end."""
+
+    request: Request
+    session: Session
+    until: Until
+    timings: Timings
+    reporter: Reporter
+    on_answer: Callable[[Answer], None]
+    """Called once, when the server is ready."""
+    packages: Later
+
+    def carry_out(self) -> Outcome:
+        """Start, wait for the answer, stay as long as `until` says, and stop.
+
+        Raises:
+            EngineError: the engine did not start, or died; the records are complete by then.
+        """
+        inbox: SimpleQueue[Event] = SimpleQueue()
+        with signals_into(inbox):
+            supervisor = self._prepare(inbox)
+            outcome = Outcome("failed", 1, "a bug of the toolkit")
+            try:
+                outcome = self._live(supervisor)
+            except ToolkitError as error:
+                outcome = Outcome("failed", error.exit_code, error.what)
+                self.reporter.log_end(tail(self.session.folder.log, LOG_LINES))
+                raise
+            finally:
+                self._end(supervisor, outcome)
+        return outcome
+
+    def _prepare(self, inbox: SimpleQueue[Event]) -> Supervisor:
+        folder, address = self.session.folder, self.request.client.address
+        state = StateFile(folder.state, folder.name, address.model, address.url, self.request.launch.grace_s)
+        self.session.record()
+        return Supervisor(self.request, state, self.timings, self.reporter, inbox)
+
+    def _live(self, supervisor: Supervisor) -> Outcome:
+        try:
+            self.timings.begin("looking for leftovers")
+            _clear_leftovers(self.reporter)
+            supervisor.start()
+            self.packages.begin()
+            answer = supervisor.until_answered()
+            seconds = dict(self.timings.seconds)
+            self.session.record(answer=answer_record(answer), timings=seconds, packages=self.packages.result())
+            self.on_answer(answer)
+            if self.until is Until.stopped:
+                self.timings.begin("serving")
+                supervisor.until_stopped()
+        except StopRequestedError as stop:
+            return Outcome("interrupted", 128 + stop.signum, f"stopped by {signal.Signals(stop.signum).name}")
+        return Outcome("stopped", 0, f"until={self.until.value}")
+
+    def _end(self, supervisor: Supervisor, outcome: Outcome) -> None:
+        try:
+            supervisor.stop(outcome.reason)
+        finally:
+            seconds = dict(self.timings.seconds)
+            self.session.record(outcome=outcome, timings=seconds, packages=self.packages.result())
+            self.reporter.close()
+
+
+class Later:
+    """Something read in the background while the engine starts, so that it adds no time."""
+
+    def __init__(self, read: Callable[[], dict[str, Package]]) -> None:
+        self._read = read
+        self._found: dict[str, Package] = {}
+        self._thread: threading.Thread | None = None
+
+    def begin(self) -> None:
+        """Start reading, unless that was done before."""
+        if self._thread is not None:
+            return
+        self._thread = threading.Thread(target=self._run, daemon=True, name="packages")
+        self._thread.start()
+
+    def result(self) -> dict[str, Package]:
+        """What was read, waited for if need be; empty if it was never begun."""
+        if self._thread is not None:
+            self._thread.join()
+        return self._found
+
+    def _run(self) -> None:
+        self._found = self._read()
+
+
+def packages_of(python: str) -> Later:
+    """The distributions that an interpreter can import."""
+    return Later(lambda: installed(import_path(python)))
+
+
+def _clear_leftovers(reporter: Reporter) -> None:
+    found = find_leftovers(proc.all_processes())
+    for name, survivors in clear(found.runs).items():
+        state = f"; {len(survivors)} do not die" if survivors else ""
+        reporter.notice(f"killed what the dead run {name} had left{state}")
+    for process in found.strangers:
+        title = proc.title(process.pid)
+        reporter.notice(f"process {process.pid} ({title}) has lost its server and may hold memory: kill {process.pid}")

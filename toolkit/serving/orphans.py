@@ -1,0 +1,61 @@
+"""What a killed run left behind: it holds memory and the GPU, and the next start would fail without a visible cause."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolkit.engine import proc, sweep
+from toolkit.runs.folder import RunFolder
+from toolkit.runs.state import read_state
+
+PATIENCE_S = 10.0
+TITLE = "VLLM::"
+"""vLLM names its helper processes VLLM::EngineCore and VLLM::Worker."""
+
+
+@dataclass(frozen=True)
+class Leftovers:
+    """Processes that no living server has."""
+
+    runs: tuple[Path, ...]
+    """Folders of our runs whose `serve` and warden are gone while engine processes remain."""
+    strangers: tuple[proc.Process, ...]
+    """vLLM's helpers without a parent that belong to no run of ours."""
+
+
+def find_leftovers(processes: Sequence[proc.Process]) -> Leftovers:
+    """Look through the machine's processes; this one and its ancestors are left out."""
+    own = set(_ancestors(processes))
+    runs: dict[Path, None] = {}
+    strangers = []
+    for process in processes:
+        if process.dead or process.pid in own:
+            continue
+        folder = proc.marker_of(process.pid)
+        if folder is not None and _is_dead(Path(folder)):
+            runs[Path(folder)] = None
+        elif folder is None and process.parent == 1 and proc.title(process.pid).startswith(TITLE):
+            strangers.append(process)
+    return Leftovers(tuple(runs), tuple(strangers))
+
+
+def clear(runs: Iterable[Path]) -> dict[str, tuple[proc.Process, ...]]:
+    """Kill what dead runs left; by run, what survived even that."""
+    return {folder.name: sweep.sweep(str(folder), None, PATIENCE_S) for folder in runs}
+
+
+def _is_dead(folder: Path) -> bool:
+    """Whether a run is known, and known to have neither `serve` nor warden any more."""
+    state = read_state(RunFolder(folder).state)
+    return state is not None and not state.serve.alive and not (state.warden is not None and state.warden.alive)
+
+
+def _ancestors(processes: Sequence[proc.Process]) -> Iterable[int]:
+    parents = {process.pid: process.parent for process in processes}
+    pid = os.getpid()
+    while pid:
+        yield pid
+        pid = parents.get(pid, 0)

@@ -1,0 +1,124 @@
+"""From a configuration to a run that is ready to be carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from toolkit.checkpoint.facts import CheckpointFacts
+from toolkit.checkpoint.progress import Progress
+from toolkit.checkpoint.sources import fetch, locate
+from toolkit.config.schema.checkpoint import SourceKind
+from toolkit.config.schema.launcher import LauncherKind
+from toolkit.config.schema.verbs import ServeConfig
+from toolkit.engine import environment
+from toolkit.engine.answer import MODEL_CHECKS, RANDOM_CHECKS
+from toolkit.engine.http import Client
+from toolkit.engine.process import Launch
+from toolkit.engine.readiness import Question
+from toolkit.errors import ConfigurationError, RefusedError, Rejected
+from toolkit.machine.facts import MachineFacts
+from toolkit.machine.probe import probe
+from toolkit.planning.make import make_plan
+from toolkit.planning.plan import Plan, Severity
+from toolkit.runs.folder import create, runs_root
+from toolkit.runs.secrets import secret_values
+from toolkit.runs.timings import Timings
+from toolkit.serving.session import Session, first_receipt, open_session
+from toolkit.serving.supervise import Request
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A plan and the facts that it was made from."""
+
+    plan: Plan
+    checkpoint: CheckpointFacts
+    machine: MachineFacts
+
+
+def plan_now(config: ServeConfig, recipe: str) -> Planned:
+    """The plan for this machine as it is now."""
+    machine = probe([(config.server.host, config.server.port)])
+    checkpoint = locate(config.checkpoint)
+    return Planned(make_plan(config, recipe, checkpoint, machine), checkpoint, machine)
+
+
+def refuse(plan: Plan) -> None:
+    """See that no rule refuses the plan.
+
+    Raises:
+        RefusedError: one or more do; all of their findings are listed.
+    """
+    against = [finding for finding in plan.findings if finding.severity is Severity.refuse]
+    if against:
+        rules = "1 rule refuses" if len(against) == 1 else f"{len(against)} rules refuse"
+        raise RefusedError(
+            f"{rules} this plan",
+            where=plan.recipe and f"+recipe={plan.recipe}",
+            rejected=[
+                Rejected(f"{finding.rule} ({finding.where})", f"{finding.message}{finding.fix and f'; {finding.fix}'}")
+                for finding in against
+            ],
+        )
+
+
+def warnings(plan: Plan) -> list[str]:
+    """What the rules warn of, one line each."""
+    return [
+        f"{finding.where}: {finding.message}{finding.fix and f' ({finding.fix})'}"
+        for finding in plan.findings
+        if finding.severity is Severity.warn
+    ]
+
+
+def with_files(planned: Planned, config: ServeConfig, timings: Timings, progress: Progress) -> Planned:
+    """The same plan with the checkpoint's files on this machine; brought here if need be, and then planned anew.
+
+    Raises:
+        ToolkitError: they cannot be brought here, or the rules refuse what they turned out to be.
+    """
+    if planned.checkpoint.present:
+        return planned
+    timings.begin("bringing the checkpoint here")
+    fetch(config.checkpoint, progress=progress)
+    timings.begin("planning")
+    again = plan_now(config, planned.plan.recipe)
+    refuse(again.plan)
+    return again
+
+
+def request_for(
+    planned: Planned, config: ServeConfig, values: Mapping[str, Any], shell: Mapping[str, str]
+) -> tuple[Request, Session]:
+    """What is started, and the records of it: the run's folder is made here.
+
+    shell: the variables of the calling shell.
+
+    Raises:
+        ConfigurationError: the launcher, the key file or the folder will not do.
+    """
+    if config.launcher.kind is not LauncherKind.local:
+        raise ConfigurationError(
+            f"launcher={config.launcher.kind.value} cannot be served yet", fix="use launcher=local"
+        )
+    plan = planned.plan
+    key = environment.read_api_key(plan.server.api_key_file) if plan.server.api_key_file else None
+    folder = create(runs_root(config.runs), plan.model)
+    env = environment.compose(plan.env, plan.inherit, shell, folder.path, key)
+    launch = Launch(plan.argv, env.values, folder.path, folder.log, config.engine.stop_timeout_s)
+    checks = RANDOM_CHECKS if config.checkpoint.source.kind is SourceKind.random else MODEL_CHECKS
+    request = Request(
+        launch, Client(plan.server, key), Question(config.question, checks), config.engine.start_timeout_s
+    )
+    receipt = first_receipt(
+        folder=folder,
+        plan=plan,
+        config=values,
+        environment=env,
+        machine=planned.machine,
+        checkpoint=planned.checkpoint,
+    )
+    secrets = secret_values((shell, env.values, config.engine.environment), key, plan.argv)
+    return request, open_session(folder, receipt, secrets, env.notice)

@@ -1,0 +1,100 @@
+"""One run's records: its folder, state and receipt, kept current so that even a killed run leaves them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, is_dataclass, replace
+from typing import Any
+
+import toolkit
+from toolkit.checkpoint.facts import CheckpointFacts
+from toolkit.engine.answer import Answer
+from toolkit.engine.environment import Environment
+from toolkit.machine.facts import MachineFacts
+from toolkit.planning.plan import Plan
+from toolkit.runs import receipt as receipts
+from toolkit.runs.atomic import write_text
+from toolkit.runs.folder import RunFolder
+from toolkit.runs.receipt import Receipt
+from toolkit.runs.secrets import without_secrets
+
+
+@dataclass
+class Session:
+    """The run as it is recorded."""
+
+    folder: RunFolder
+    receipt: Receipt
+    secrets: frozenset[str]
+    notices: tuple[str, ...]
+    """What the user should know before the start."""
+
+    def record(self, **changes: Any) -> None:
+        """Take changes into the receipt and write it."""
+        self.receipt = replace(self.receipt, **changes)
+        receipts.write(self.receipt, self.folder.receipt, self.secrets)
+
+
+def open_session(folder: RunFolder, receipt: Receipt, secrets: frozenset[str], notice: str | None) -> Session:
+    """Begin a run's records with its configuration."""
+    from omegaconf import OmegaConf
+
+    config = without_secrets(receipt.config, secrets)
+    write_text(folder.config, OmegaConf.to_yaml(OmegaConf.create(config)))
+    where = f"run {folder.name}, log {folder.log}"
+    return Session(folder, receipt, secrets, (where,) if notice is None else (notice, where))
+
+
+def first_receipt(
+    *,
+    folder: RunFolder,
+    plan: Plan,
+    config: Mapping[str, Any],
+    environment: Environment,
+    machine: MachineFacts,
+    checkpoint: CheckpointFacts,
+) -> Receipt:
+    """The receipt of a run that has not begun."""
+    return Receipt(
+        run=folder.name,
+        toolkit=toolkit.__version__,
+        created=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        recipe=plan.recipe,
+        config=config,
+        plan=plain(plan.to_json()),
+        argv=plan.argv,
+        env=environment.values,
+        dropped=environment.dropped,
+        machine=plain(machine),
+        files={
+            "path": plan.view.path,
+            "view_digest": plan.view.digest,
+            "index_sha256": checkpoint.index_sha256,
+            "bytes": dict(checkpoint.files),
+        },
+    )
+
+
+def answer_record(answer: Answer) -> dict[str, Any]:
+    """The first answer, as the receipt keeps it."""
+    return {
+        "question": answer.question,
+        "text": answer.text,
+        "tokens": len(answer.tokens),
+        "finish_reason": answer.finish_reason,
+        "seconds": answer.seconds,
+    }
+
+
+def plain(value: Any) -> Any:
+    """Plain data of nested dataclasses; sets become sorted lists."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return plain(asdict(value))
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (set, frozenset)):
+        return sorted(plain(item) for item in value)
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    return value
