@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from toolkit.checkpoint.safetensors_header import open_fault, printable
 from toolkit.checkpoint.strict_json import StrictJsonError, parse_object
@@ -42,14 +41,14 @@ def read_index(path: Path) -> Index:
         return Index({}, digest, (Rejected(INDEX_FILE, str(fault)),))
     if not isinstance(weight_map, dict) or not weight_map:
         return Index({}, digest, (Rejected(INDEX_FILE, "no weight_map: it must map tensor names to files"),))
-    bad = {value if isinstance(value, str) else repr(value) for value in weight_map.values() if not _safe(value)}
-    faults = tuple(Rejected(INDEX_FILE, _unsafe(value)) for value in sorted(bad))
+    named = {value if type(value) is str else repr(value) for value in weight_map.values()}
+    faults = tuple(Rejected(INDEX_FILE, _unsafe(value)) for value in sorted(named) if not _safe(value))
     return Index({} if faults else weight_map, digest, faults)
 
 
-def _safe(file: Any) -> bool:
+def _safe(file: str) -> bool:
     """Whether a file is named inside the checkpoint's folder, in the one spelling that names it."""
-    if not isinstance(file, str) or not file.endswith(".safetensors") or not printable(file):
+    if not file.endswith(".safetensors") or not printable(file):
         return False
     path = PurePosixPath(file)
     return not path.is_absolute() and ".." not in path.parts and "\\" not in file and str(path) == file

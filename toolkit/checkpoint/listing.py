@@ -20,7 +20,8 @@ def list_files(folder: Path) -> dict[str, int]:
     the folder itself cannot be listed.
     """
     try:
-        return dict(sorted(_walk(os.fspath(folder), "", ())))
+        status = folder.stat()
+        return dict(sorted(_walk(os.fspath(folder), "", ((status.st_dev, status.st_ino),))))
     except OSError as error:
         where = Path(error.filename or folder)
         if where != folder:

@@ -43,6 +43,7 @@ _DEFAULTS: dict[str, Any] = {
     "eos_token_id": 2,
     "pad_token_id": 0,
 }
+_EMBEDDING_SCALE = 0.02
 _SIZES = (
     "hidden_size",
     "intermediate_size",
@@ -89,7 +90,10 @@ def build_random(config: Mapping[str, Any], seed: int, folder: Path, progress: P
 
 
 def _draw(shapes: Mapping[str, tuple[int, ...]], seed: int) -> Iterator[np.ndarray[Any, Any]]:
-    """Norms are 1; a matrix is normal with variance 1 / columns, which keeps activations near 1 in every layer."""
+    """Norms are 1; a matrix is normal with variance 1 / columns, which keeps activations near 1 in every layer.
+
+    Embeddings are small: the layers drown them, so that a tied output does not just repeat the token that came in.
+    """
     import numpy as np
 
     for name, shape in shapes.items():
@@ -99,7 +103,8 @@ def _draw(shapes: Mapping[str, tuple[int, ...]], seed: int) -> Iterator[np.ndarr
         # Each tensor has a stream of its own, so none depends on the order or on the other shapes.
         key = int.from_bytes(hashlib.sha256(f"{seed}/{name}".encode()).digest(), "little")
         draws = np.random.Generator(np.random.PCG64(key)).standard_normal(shape, dtype=np.float32)
-        yield (draws / sqrt(shape[1])).astype(NUMPY_DTYPES["F16"])
+        scale = _EMBEDDING_SCALE if name == "model.embed_tokens.weight" else 1 / sqrt(shape[1])
+        yield (draws * scale).astype(NUMPY_DTYPES["F16"])
 
 
 def _wrong(key: str, reason: str) -> ConfigurationError:

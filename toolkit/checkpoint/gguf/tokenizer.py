@@ -15,10 +15,8 @@ _ROLES = {"bos_token": "bos", "eos_token": "eos", "unk_token": "unknown", "pad_t
 def write_tokenizer(gguf_path: Path, metadata: Mapping[str, Any], folder: Path) -> None:
     """Write the tokenizer that transformers reads from the GGUF file, in files that need no GGUF any more."""
     # What AutoTokenizer calls as well; called here, the file's other metadata is not read once more (6 s).
-    from transformers.integrations.gguf import (  # type: ignore[attr-defined] - the package loads its names lazily
-        convert_gguf_tokenizer,
-        get_gguf_tokenizer,
-    )
+    # The package loads these names lazily, where mypy cannot see them.
+    from transformers.integrations.gguf import convert_gguf_tokenizer, get_gguf_tokenizer  # type: ignore[attr-defined]
 
     architecture, tokenizer, _ = get_gguf_tokenizer(str(gguf_path))
     backend, _ = convert_gguf_tokenizer(architecture, tokenizer)
