@@ -1,0 +1,172 @@
+"""One rank's memory: published figures exactly where a formula gives them, within the margins elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from omegaconf import OmegaConf
+
+from toolkit.checkpoint.facts import CheckpointFacts, TensorFacts
+from toolkit.config.schema.engine import EngineName
+from toolkit.config.schema.verbs import DeploymentConfig
+from toolkit.planning.geometry import ModelGeometry, read_geometry
+from toolkit.planning.geometry.shards import rank_of
+from toolkit.planning.memory import kv_memory_bytes, plan_budget, plan_memory
+from toolkit.planning.memory.budget import Budget, Place, Term
+from toolkit.planning.memory.embedding import table_bytes, table_rows
+from toolkit.planning.memory.weights import packed_copies
+from toolkit.planning.memory.workspaces import prefill_bridge
+
+CONF = Path(__file__).parents[3] / "conf"
+GIB = 2**30
+FLASH_NEXT, DENSE = "qwen38_flash_next_nvfp4", "qwen38_27b_nvfp4"
+
+
+def checkpoint(name: str) -> Any:
+    return OmegaConf.to_container(OmegaConf.load(CONF / "checkpoint" / f"{name}.yaml"))
+
+
+def geometry(name: str) -> ModelGeometry:
+    return read_geometry(checkpoint(name)["declared"])
+
+
+def absent(name: str) -> CheckpointFacts:
+    """The facts of a checkpoint whose files are not here."""
+    content = checkpoint(name)
+    size = content.get("declared_weight_bytes")
+    return CheckpointFacts(name, present=False, root=None, config=content["declared"], weight_bytes=size)
+
+
+def v100(**limits: Any) -> DeploymentConfig:
+    config = DeploymentConfig()
+    config.engine.name, config.kv.dtype = EngineName.v100, "fp8_e4m3"
+    config.limits.tensor_parallel, config.limits.max_model_len, config.limits.max_num_seqs = 4, 262144, 4
+    for name, value in limits.items():
+        setattr(config.limits, name, value)
+    return config
+
+
+def dflash2() -> DeploymentConfig:
+    config = v100()
+    for name, value in OmegaConf.load(CONF / "speculative" / "dflash2.yaml").items():
+        setattr(config.speculative, str(name), value)
+    return config
+
+
+def purposes(budget: Budget) -> dict[str, Term]:
+    return {term.purpose: term for term in budget.terms}
+
+
+def test_packed_nvfp4_copies_of_the_27b() -> None:
+    codes, scales = packed_copies(geometry(DENSE), 4)
+    assert f"{codes / GIB:.6f}" == "2.835693"
+    assert f"{4 * codes / GIB:.2f}" == "11.34"
+    assert f"{scales / GIB:.3f}" == "0.354"
+
+
+def test_packed_copies_are_counted_where_the_kernel_is_on() -> None:
+    config = dflash2()
+    assert f"{purposes(plan_budget(config, geometry(DENSE)))['packed NVFP4 copies'].bytes / GIB:.2f}" == "3.19"
+    config.switches.nvfp4_qpn2 = False
+    assert "packed NVFP4 copies" not in purposes(plan_budget(config, geometry(DENSE)))
+    assert "packed NVFP4 copies" not in purposes(plan_budget(v100(), geometry(DENSE)))
+
+
+def test_the_n_gram_table_is_its_published_size_to_the_row() -> None:
+    model = geometry(FLASH_NEXT)
+    assert model.per_layer_embedding is not None
+    assert table_rows(model.per_layer_embedding) == (128 * 2_500_012,)
+    assert table_bytes(model) == 128 * 2_500_012 * 160
+    assert f"{table_bytes(model) / GIB:.3f}" == "47.684"
+
+
+def test_the_n_gram_table_stays_on_the_host() -> None:
+    term = purposes(plan_budget(v100(), geometry(FLASH_NEXT)))["n-gram embedding"]
+    assert (term.place, term.bytes * 4) == (Place.host, 128 * 2_500_012 * 160)
+    assert "n-gram embedding (host)" in plan_memory(v100(), geometry(FLASH_NEXT))
+
+
+def test_the_prefill_bridge_of_two_heads_at_256k_is_512_mib() -> None:
+    model = geometry(DENSE)
+    assert prefill_bridge(model, rank_of(model, 2), 262_144) == 512 * 2**20
+    assert "FP8 prefill bridge" in purposes(plan_budget(v100(), model))
+    config = v100()
+    config.kv.dtype = "float16"
+    assert "FP8 prefill bridge" not in purposes(plan_budget(config, model))
+
+
+@pytest.mark.parametrize("after_start", [25.414, 25.567], ids=["dcp1", "dcp2"])
+def test_flash_next_after_start_is_within_the_margins(after_start: float) -> None:
+    budget = plan_budget(v100(kv_cache_memory_bytes=4 * GIB), geometry(FLASH_NEXT), absent(FLASH_NEXT))
+    assert budget.total() / GIB < after_start < budget.most() / GIB
+    assert budget.most() / budget.total() < 1.05
+
+
+def test_the_weights_of_the_27b_with_its_draft_are_within_the_margins() -> None:
+    found = purposes(plan_budget(dflash2(), geometry(DENSE)))
+    loaded = [found[name] for name in ("weights", "NVFP4 scales in FP16", "packed NVFP4 copies", "draft model")]
+    assert sum(term.bytes for term in loaded) / GIB < 11.08 < sum(term.most for term in loaded) / GIB
+
+
+def test_what_has_no_number_is_named() -> None:
+    budget = plan_budget(dflash2(), geometry(DENSE))
+    expected = ("CUDA context", "NCCL buffers", "activations", "CUDA graphs", "KV cache and recurrent state")
+    assert budget.unknown == expected
+    config = dflash2()
+    config.speculative.draft_repository = "someone/else"
+    assert "draft model" in plan_budget(config, geometry(DENSE)).unknown
+
+
+def tensor(name: str, *shape: int) -> TensorFacts:
+    count = 1
+    for side in shape:
+        count *= side
+    return TensorFacts(name, "F16", shape, 2 * count, "model.safetensors")
+
+
+def test_tensors_are_divided_over_ranks_and_vectors_are_not() -> None:
+    tensors = [
+        tensor("model.layers.0.mlp.up_proj.weight", 1024, 512),
+        tensor("model.norm.weight", 512),
+        tensor("model.layers.1.ple.ple_embedding.ngram_embedding.shard_0.weight", 1024, 160),
+    ]
+    facts = CheckpointFacts("x", True, None, {}, {item.name: item for item in tensors}, weight_bytes=10**9)
+    term = purposes(plan_budget(v100(), geometry(DENSE), facts))["weights"]
+    assert term.bytes == 1024 * 512 * 2 // 4 + 512 * 2
+    assert term.source == "the checkpoint's tensor headers, matrices divided over ranks"
+
+
+def test_smollm2_from_shapes_is_its_file_to_the_byte() -> None:
+    config = DeploymentConfig()
+    shapes = purposes(plan_budget(config, geometry("smollm2")))["weights"].bytes
+    assert shapes == checkpoint("smollm2")["declared_weight_bytes"]
+
+
+@pytest.mark.parametrize(
+    ("engine", "space", "argument", "expected"),
+    [
+        (EngineName.cpu, None, None, None),
+        (EngineName.cpu, None, 2**28, 2**28),
+        (EngineName.cpu, "1", 2**28, 2**30),
+        (EngineName.cpu, "", 2**28, 2**28),
+        (EngineName.v100, "1", 2**28, 2**28),
+    ],
+)
+def test_the_cpu_engines_own_variable_wins(
+    engine: EngineName, space: str | None, argument: int | None, expected: int | None
+) -> None:
+    config = DeploymentConfig()
+    config.engine.name, config.limits.kv_cache_memory_bytes = engine, argument
+    if space is not None:
+        config.engine.environment["VLLM_CPU_KVCACHE_SPACE"] = space
+    assert kv_memory_bytes(config) == expected
+
+
+def test_the_cpu_engine_counts_its_processes_and_no_gpu() -> None:
+    config = DeploymentConfig()
+    config.limits.kv_cache_memory_bytes = 2**28
+    budget = plan_budget(config, geometry("smollm2"))
+    assert list(purposes(budget)) == ["weights", "logits", "engine processes", "KV cache and recurrent state"]
+    assert budget.unknown == ("activations",)
