@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from harness import gone, helper_pids, marked, until
 
 from toolkit.engine import proc, process
 from toolkit.engine.events import EngineExited, EngineGone, WardenLost
@@ -17,41 +18,37 @@ from toolkit.errors import EngineError
 ALL_HELPERS = ["session", "daemon", "clean"]
 
 
-def gone(pids: list[int]) -> bool:
-    return all((found := proc.read(pid)) is None or found.dead for pid in pids)
-
-
-def test_a_polite_stop_ends_the_engine_and_frees_the_port(start, wait_for):
+def test_a_polite_stop_ends_the_engine_and_frees_the_port(start):
     run = start()
-    wait_for(run.listening)
+    until(run.listening)
     run.engine.terminate()
     assert run.event() == EngineExited(-signal.SIGTERM)
     assert run.event() == EngineGone()
     assert run.engine.make_sure() == ()
-    assert run.marked() == []
+    assert marked(run.folder) == []
     assert not run.listening()
 
 
 def test_helpers_that_leave_group_session_parent_and_environment_die_with_the_engine(start):
     run = start(children=ALL_HELPERS)
-    helpers = run.helpers(3)
+    helpers = helper_pids(run.log, 3)
     run.engine.terminate()
     assert run.event() == EngineExited(-signal.SIGTERM)
     assert run.event() == EngineGone()
     assert gone(helpers)
 
 
-def test_an_engine_that_ignores_sigterm_is_killed_after_the_grace(start, wait_for):
+def test_an_engine_that_ignores_sigterm_is_killed_after_the_grace(start):
     run = start(grace_s=0.3, ignore_term=True, children=["session"])
-    wait_for(run.listening)
+    until(run.listening)
     run.engine.terminate()
     assert run.event() == EngineExited(-signal.SIGKILL)
     assert run.event() == EngineGone()
 
 
-def test_a_kill_does_not_wait_for_the_grace(start, wait_for):
+def test_a_kill_does_not_wait_for_the_grace(start):
     run = start(grace_s=60.0, ignore_term=True)
-    wait_for(run.listening)
+    until(run.listening)
     run.engine.terminate()
     run.engine.kill()
     assert run.event(5.0) == EngineExited(-signal.SIGKILL)
@@ -63,12 +60,12 @@ def test_an_engine_that_ends_by_itself_is_reported_and_its_helpers_go_too(start,
     assert run.event() == EngineExited(code)
     assert run.event() == EngineGone()
     assert run.engine.make_sure() == ()
-    assert run.marked() == []
+    assert marked(run.folder) == []
 
 
 def test_shared_memory_is_not_left_behind_by_a_kill(start):
     run = start(children=["tracker"])
-    run.helpers(1)
+    helper_pids(run.log, 1)
     name = run.log.read_text().split("helper tracker ")[1].split()[0]
     assert Path("/dev/shm", name).exists()
     run.engine.kill()
@@ -77,20 +74,20 @@ def test_shared_memory_is_not_left_behind_by_a_kill(start):
     assert not Path("/dev/shm", name).exists()
 
 
-def test_when_the_warden_is_killed_everything_else_is_found(start, wait_for):
+def test_when_the_warden_is_killed_everything_else_is_found(start):
     run = start(children=["session", "daemon"])
-    helpers = run.helpers(2)
+    helpers = helper_pids(run.log, 2)
     os.kill(run.engine.warden_pid, signal.SIGKILL)
     assert run.event() == WardenLost()
-    wait_for(lambda: gone([run.engine.pid]))  # the kernel killed it with its parent
+    until(lambda: gone([run.engine.pid]))  # the kernel killed it with its parent
     assert {p.pid for p in remains(str(run.folder), run.engine.pid)} >= set(helpers)
     assert run.engine.make_sure() == ()
     assert gone(helpers)
 
 
-def test_the_engine_sees_exactly_the_given_environment_and_folder(start, wait_for):
+def test_the_engine_sees_exactly_the_given_environment_and_folder(start):
     run = start()
-    wait_for(run.listening)
+    until(run.listening)
     seen = Path(f"/proc/{run.engine.pid}/environ").read_bytes().split(b"\0")
     assert {entry.partition(b"=")[0].decode() for entry in seen if entry} == set(run.launch.env)
     assert Path(f"/proc/{run.engine.pid}/cwd").resolve() == run.folder
@@ -118,7 +115,7 @@ time.sleep(600)
 
 
 @pytest.mark.parametrize("fatal", [signal.SIGKILL, signal.SIGTERM, signal.SIGQUIT])
-def test_when_the_parent_is_killed_nothing_is_left(start, tmp_path, fatal, wait_for):
+def test_when_the_parent_is_killed_nothing_is_left(start, tmp_path, fatal):
     template = start(children=[])  # its launch is reused below
     template.engine.kill()
     folder = tmp_path / "killed"
@@ -130,9 +127,8 @@ def test_when_the_parent_is_killed_nothing_is_left(start, tmp_path, fatal, wait_
     parent = subprocess.Popen([sys.executable, "-c", PARENT, json.dumps(order)], stdout=subprocess.PIPE)
     engine, warden = map(int, parent.stdout.readline().split())
     log = folder / "serve.log"
-    wait_for(lambda: log.read_text().count("helper ") == 3)
-    helpers = [int(line.split()[2]) for line in log.read_text().splitlines() if line.startswith("helper")]
+    helpers = helper_pids(log, 3)
     parent.send_signal(fatal)
     parent.wait()
     parent.stdout.close()
-    wait_for(lambda: gone([engine, warden, *helpers]))
+    until(lambda: gone([engine, warden, *helpers]))

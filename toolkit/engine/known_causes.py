@@ -159,7 +159,7 @@ TABLE: tuple[KnownCause, ...] = (
         "check nvidia-smi, CUDA_VISIBLE_DEVICES, and in a container --gpus all; or engine=cpu",
     ),
     _known(
-        "fallen-off-the-bus",
+        "gpu-fault",
         r"CUDA error: (unspecified launch failure|an illegal memory access|uncorrectable ECC)|\bXid\b",
         "a GPU faulted",
         "dmesg shows the Xid; after an ECC error or a GPU that fell off the bus, reset it (nvidia-smi -r) or reboot",
