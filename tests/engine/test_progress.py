@@ -31,7 +31,7 @@ def test_work_extends_it_and_idling_does_not():
     progress = Progress(10.0, 0.0)
     progress.used(Usage(5.0, 0), 5.0)
     assert progress.stalled_for(5.0) == 0
-    progress.used(Usage(5.4, 0), 9.0)  # a tenth of a core
+    progress.used(Usage(5.1, 0), 9.0)  # a fortieth of a core
     assert progress.stalled_for(9.0) == 4.0
 
 

@@ -14,7 +14,7 @@ key_required: true      401 without VLLM_API_KEY (set automatically where the va
 health: N               that many 503 replies to /health before 200
 chat: "answer"          or "hang", "close", "error", "busy" (works for work_s seconds, then answers)
 text, tokens, logprob   the answer; logprob may be null or a number, and "missing" leaves them out
-then: "die" or "hang"   after the first chat answer
+then: "hang"            after the first chat answer, no request is answered any more
 """
 
 from __future__ import annotations
@@ -149,11 +149,6 @@ def handler(model: str, behaviour: dict) -> type[BaseHTTPRequestHandler]:  # noq
                 self.afterwards()
 
         def afterwards(self) -> None:
-            if behaviour.get("then") == "die":
-                self.wfile.flush()
-                self.connection.close()
-                print(behaviour.get("last_words", "CUDA error: an illegal memory access"), file=sys.stderr, flush=True)
-                end(behaviour.get("then_exit", 1))
             if behaviour.get("then") == "hang":
                 stuck.set()
 

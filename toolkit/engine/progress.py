@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from toolkit.engine import proc
 
-BUSY = 0.25
-"""Cores kept busy that count as progress; an idle engine that only waits stays well below (measured: 0.1)."""
+BUSY = 0.05
+"""Cores kept busy that count as progress, little enough for a crowded machine; an engine that waits takes 0.002."""
 READING = 1 << 20
 """Bytes a second that count as progress."""
 WORK_LIMIT = 10
