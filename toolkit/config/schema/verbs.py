@@ -18,6 +18,7 @@ from toolkit.config.schema.recipe import RecipeConfig
 from toolkit.config.schema.server import ServerConfig
 from toolkit.config.schema.speculative import SpeculativeConfig
 from toolkit.config.schema.switches import SwitchesConfig
+from toolkit.config.schema.views import ViewsConfig
 
 
 class Output(Enum):
@@ -51,6 +52,7 @@ class DeploymentConfig:
     launcher: LauncherConfig = field(default_factory=LauncherConfig)
     limits: LimitsConfig = field(default_factory=LimitsConfig)
     server: ServerConfig = field(default_factory=ServerConfig)
+    views: ViewsConfig = field(default_factory=ViewsConfig)
 
 
 @dataclass
@@ -89,3 +91,43 @@ class RunsConfig:
     """Folder that holds run folders; empty for the user's state folder."""
     run: Optional[str] = None
     """The run's name; empty for all that are alive."""
+
+
+@dataclass
+class MaterializeConfig(DeploymentConfig):
+    """`materialize`: a deployment whose model view is made."""
+
+    output: Output = Output.text
+    """`text` or `json`."""
+    dry_run: bool = False
+    """Print what the view would be and make nothing."""
+
+
+@dataclass
+class VerifyConfig:
+    """`verify`: which views are read again, byte by byte."""
+
+    output: Output = Output.text
+    """`text` or `json`."""
+    views: ViewsConfig = field(default_factory=ViewsConfig)
+    view: Optional[str] = None
+    """A view's name; empty for all in the store."""
+    fast: bool = False
+    """Take the hash of the last verification for files whose inode, size and modification time are the same."""
+    repair: bool = False
+    """Make again what is the view's own; what is the base's is named."""
+    threads: int = 0
+    """Files that are read at once; 0 for one a processor, eight at most."""
+
+
+@dataclass
+class GcConfig:
+    """`gc`: what of the view store is removed."""
+
+    output: Output = Output.text
+    """`text` or `json`."""
+    views: ViewsConfig = field(default_factory=ViewsConfig)
+    dry_run: bool = False
+    """Print what would be freed and remove nothing."""
+    keep_current: bool = False
+    """Keep the view that `current` points to as well."""
