@@ -1,0 +1,77 @@
+"""`python -m toolkit.materialize +recipe=NAME`: makes the folder that the engine is given."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+from toolkit.checkpoint.sources import fetch
+from toolkit.config.composed import Composed
+from toolkit.config.schema.verbs import MaterializeConfig, Output
+from toolkit.serving.terminal import progress_for
+from toolkit.verb import run_verb
+from toolkit.views.materialize import MaterializedView, is_whole, materialize
+from toolkit.views.planning import fetch_spec
+from toolkit.views.spec import ViewSpec
+from toolkit.views.store import ViewStore
+
+
+def main() -> None:
+    """Run the verb and leave with its exit code."""
+    sys.exit(run_verb("materialize", MaterializeConfig, run))
+
+
+def run(composed: Composed[MaterializeConfig]) -> int:
+    """Make the view, or say what it would be."""
+    config, steps = composed.config, progress_for(sys.stderr)
+    checkpoint = fetch(config.checkpoint, progress=steps)
+    started = time.perf_counter()
+    spec = fetch_spec(config, checkpoint, steps)
+    store = ViewStore.at(config.views.root)
+    view = _would_be(spec, store) if config.dry_run else materialize(spec, store, steps)
+    seconds = time.perf_counter() - started
+    if config.output is Output.json:
+        print(json.dumps(_document(spec, view, seconds, dry_run=config.dry_run), indent=2))
+    else:
+        _show(spec, view, seconds, dry_run=config.dry_run)
+    return 0
+
+
+def _would_be(spec: ViewSpec, store: ViewStore) -> MaterializedView:
+    built = not is_whole(spec, store)
+    return MaterializedView(store.path(spec.name), spec.name, spec.digest, built, spec.files, notes=spec.notes)
+
+
+def _document(spec: ViewSpec, view: MaterializedView, seconds: float, *, dry_run: bool) -> dict[str, object]:
+    return {
+        "path": str(view.path),
+        "name": view.name,
+        "digest": view.digest,
+        "base": str(spec.base),
+        "built": view.built and not dry_run,
+        "files": list(view.files),
+        "fresh": sorted(spec.fresh),
+        "linked": dict(view.linked),
+        "bytes_written": view.bytes_written,
+        "seconds": round(seconds, 3),
+        "notes": list(view.notes),
+    }
+
+
+def _show(spec: ViewSpec, view: MaterializedView, seconds: float, *, dry_run: bool) -> None:
+    print(view.path)
+    if not view.built:
+        print("  was there already")
+    elif dry_run:
+        print(f"  would link {len(spec.links)} files of {spec.base}")
+    else:
+        ways = ", ".join(f"{count} by {method}" for method, count in view.linked.items())
+        print(f"  files of {spec.base}: {ways}; {view.bytes_written:,} bytes written in {seconds:.2f} s")
+    print(f"  its own files: {', '.join(sorted(spec.fresh))}")
+    for note in view.notes:
+        print(f"  note: {note}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

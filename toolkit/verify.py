@@ -1,0 +1,81 @@
+"""`python -m toolkit.verify`: reads the views again, byte by byte, and repairs what is theirs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+
+from toolkit.config.composed import Composed
+from toolkit.config.schema.verbs import Output, VerifyConfig
+from toolkit.errors import ConfigurationError
+from toolkit.serving.terminal import progress_for
+from toolkit.verb import run_verb
+from toolkit.views.inspect import Owner
+from toolkit.views.store import ViewStore
+from toolkit.views.verify import Verdict, repair, verify
+
+FAILED = 5
+
+
+def main() -> None:
+    """Run the verb and leave with its exit code."""
+    sys.exit(run_verb("verify", VerifyConfig, run))
+
+
+def run(composed: Composed[VerifyConfig]) -> int:
+    """Verify the chosen views; 5 where a fault is left."""
+    config, steps = composed.config, progress_for(sys.stderr)
+    store = ViewStore.at(config.views.root)
+    verdicts, repaired = [], []
+    for name in _chosen(store, config.view):
+        verdict = verify(store, name, steps, fast=config.fast, threads=config.threads)
+        if config.repair and any(fault.owner is Owner.view for fault in verdict.faults):
+            repair(store, name, steps)
+            repaired.append(name)
+            verdict = verify(store, name, steps, fast=True, threads=config.threads)
+        verdicts.append(verdict)
+    if config.output is Output.json:
+        print(json.dumps(_document(store, verdicts, repaired), indent=2, default=lambda item: item.value))
+    else:
+        _show(store, verdicts, repaired)
+    return FAILED if any(verdict.faults for verdict in verdicts) else 0
+
+
+def _chosen(store: ViewStore, name: str | None) -> tuple[str, ...]:
+    names = store.names()
+    if name is None:
+        return names
+    if name not in names:
+        raise ConfigurationError(
+            f"the view store has no view {name!r}", where=str(store.root), fix=f"use {', '.join(names) or 'views.root'}"
+        )
+    return (name,)
+
+
+def _document(store: ViewStore, verdicts: list[Verdict], repaired: list[str]) -> dict[str, object]:
+    views = [
+        {**asdict(verdict), "ok": not verdict.faults, "repaired": verdict.name in repaired} for verdict in verdicts
+    ]
+    return {"root": str(store.root), "ok": not any(verdict.faults for verdict in verdicts), "views": views}
+
+
+def _show(store: ViewStore, verdicts: list[Verdict], repaired: list[str]) -> None:
+    if not verdicts:
+        print(f"no views in {store.root}")
+    for verdict in verdicts:
+        state = f"{len(verdict.faults)} faults" if verdict.faults else "whole"
+        made = ", made again" if verdict.name in repaired else ""
+        print(f"{verdict.name}: {state}{made}; {verdict.files} files, {verdict.bytes_read:,} bytes read")
+        for fault in verdict.faults:
+            print(f"  {fault.path} (the {fault.owner.value}'s): {fault.reason}")
+        if verdict.recorded:
+            print(f"  first hash of {len(verdict.recorded)} files of the base; from now on they are compared with it")
+    if any(fault.owner is Owner.view for verdict in verdicts for fault in verdict.faults):
+        print("  fix: add repair=true, which makes again what is the view's", file=sys.stderr)
+    if any(fault.owner is Owner.base for verdict in verdicts for fault in verdict.faults):
+        print("  fix: bring the checkpoint's files back; the toolkit never writes to them", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
