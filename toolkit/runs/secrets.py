@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 LEFT_OUT = "<left out>"
-SECRET_NAME = re.compile(r"(^|_)(API_?KEYS?|KEY|TOKEN|SECRETS?|PASSW(OR)?D|PASS|CREDENTIALS?|AUTH|COOKIE)(_|$)", re.I)
+SECRET_NAME = re.compile(r"(^|_)(KEY|TOKEN|PASS|AUTH|COOKIE)(_|$)|API_?KEY|SECRET|PASSW(OR)?D|CREDENTIAL", re.I)
 """Names of variables whose values are left out; TOKENS and TOKENIZERS, which count and cut text, are not among them."""
 SECRET_FLAG = re.compile(r"--(api-key|hf-token|[\w-]*(secret|password|token))", re.I)
 SECRET_SHAPE = re.compile(
