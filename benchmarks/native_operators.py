@@ -1,0 +1,247 @@
+"""Bandwidth of the native operators on a GPU beside torch's eager and compiled versions, as a share of a plain copy.
+
+usage: python3 benchmarks/native_operators.py [--json FILE] [--no-compile]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from toolkit.native import load
+
+HALF = torch.float16
+
+
+@dataclass(frozen=True)
+class Work:
+    """One operator at one size: bytes that must move, our call, and the same work in torch."""
+
+    name: str
+    moved: int
+    ours: Callable[[], object]
+    eager: Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Row:
+    """Result: GB/s of each version, and ours as a share of the copy."""
+
+    name: str
+    ours: float
+    eager: float
+    compiled: float | None
+    share_of_copy: float
+
+
+def seconds(call: Callable[[], object]) -> float:
+    """Median GPU time of a call, replayed from a graph of ten so that launch overhead does not count."""
+    for _ in range(3):
+        call()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(10):
+            call()
+    times = []
+    for _ in range(15):
+        start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start.record()
+        graph.replay()
+        stop.record()
+        stop.synchronize()
+        times.append(start.elapsed_time(stop) / 1e4)
+    return sorted(times)[len(times) // 2]
+
+
+def copy_bandwidth(size: int = 2**31) -> float:
+    """GB/s of a device-to-device copy, bytes read and written."""
+    source = torch.empty(size, dtype=torch.uint8, device="cuda")
+    target = torch.empty_like(source)
+    return 2 * size / seconds(lambda: target.copy_(source)) / 1e9
+
+
+def _eager_norm(x: Tensor, weight: Tensor) -> Tensor:
+    wide = x.float()
+    return (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + 1e-6) * weight.float()).half()
+
+
+def _eager_add_norm(x: Tensor, residual: Tensor, weight: Tensor) -> Tensor:
+    residual.add_(x)
+    return _eager_norm(residual, weight)
+
+
+def _eager_silu(x: Tensor) -> Tensor:
+    gate, up = x.chunk(2, dim=-1)
+    return functional.silu(gate) * up
+
+
+def _eager_write(x: Tensor, cache: Tensor, slots: Tensor, scale: Tensor) -> None:
+    cache.view(torch.uint8)[slots] = (x / scale).to(torch.float8_e4m3fn).view(torch.uint8)
+
+
+def _eager_merge(parts: Tensor, lse: Tensor) -> Tensor:
+    weights = torch.softmax(lse * 0.6931471805599453, dim=0)
+    return (weights.unsqueeze(-1) * parts.float()).sum(0).half()
+
+
+def norm_work(rows: int, columns: int) -> list[Work]:
+    """rms_norm and fused_add_rms_norm."""
+    x, out = torch.randn(rows, columns, device="cuda").half(), torch.empty(rows, columns, dtype=HALF, device="cuda")
+    residual, weight = torch.randn_like(x), torch.randn(columns, device="cuda").half()
+    size = x.nbytes
+    ops = torch.ops.volta
+    return [
+        Work(
+            f"rms_norm {rows}x{columns}",
+            2 * size,
+            lambda: ops.rms_norm(out, x, weight, 1e-6),
+            lambda: _eager_norm(x, weight),
+        ),
+        Work(
+            f"fused_add_rms_norm {rows}x{columns}",
+            4 * size,
+            lambda: ops.fused_add_rms_norm(x, residual, weight, 1e-6),
+            lambda: _eager_add_norm(x, residual, weight),
+        ),
+    ]
+
+
+def silu_work(rows: int, columns: int) -> Work:
+    """silu_and_mul."""
+    x = torch.randn(rows, 2 * columns, device="cuda").half()
+    out = torch.empty(rows, columns, dtype=HALF, device="cuda")
+    return Work(
+        f"silu_and_mul {rows}x{columns}",
+        3 * out.nbytes,
+        lambda: torch.ops.volta.silu_and_mul(out, x),
+        lambda: _eager_silu(x),
+    )
+
+
+def cache_work(tokens: int, heads: int, width: int) -> list[Work]:
+    """kv_cache_write and kv_cache_gather in E4M3; eager does the write for keys and values, too."""
+    key, value = (torch.randn(tokens, heads, width, device="cuda").half() for _ in range(2))
+    blocks = tokens // 16
+    pages = torch.zeros(blocks, 16, heads, 2 * width, dtype=torch.uint8, device="cuda").view(torch.float8_e4m3fn)
+    caches = pages[..., :width], pages[..., width:]
+    flat = [torch.zeros(tokens, heads, width, dtype=torch.uint8, device="cuda") for _ in range(2)]
+    slots, scale = torch.randperm(tokens, device="cuda"), torch.tensor([0.03], device="cuda")
+    table = torch.randperm(blocks, device="cuda").int().view(8, -1)
+    starts = torch.arange(0, tokens + 1, tokens // 8, device="cuda", dtype=torch.int32)
+    ops, moved = torch.ops.volta, 2 * (key.nbytes + key.numel())
+
+    def write() -> None:
+        for x, cache in zip((key, value), flat, strict=True):
+            _eager_write(x, cache, slots, scale)
+
+    def gather() -> tuple[Tensor, ...]:
+        order = table.flatten().long()
+        return tuple((pages[order][..., part].to(HALF) * scale).half() for part in (slice(width), slice(width, None)))
+
+    label = f"{tokens}x{heads}x{width}"
+    return [
+        Work(
+            f"kv_cache_write e4m3 {label}",
+            moved,
+            lambda: ops.kv_cache_write(key, value, *caches, slots, scale, scale),
+            write,
+        ),
+        Work(
+            f"kv_cache_gather e4m3 {label}",
+            moved,
+            lambda: ops.kv_cache_gather(*caches, table, starts, None, key, value, scale, scale),
+            gather,
+        ),
+    ]
+
+
+def rotary_work(tokens: int, heads: int, width: int) -> Work:
+    """rotary_embedding of whole heads; eager has the cosines gathered already."""
+    query = torch.randn(tokens, heads, width, device="cuda").half()
+    cache = torch.randn(4096, width, device="cuda").half()
+    positions = torch.randint(0, 4096, (tokens,), device="cuda")
+    cosine, sine = cache[positions].unsqueeze(1).chunk(2, dim=-1)
+
+    def eager() -> Tensor:
+        x, y = query.chunk(2, dim=-1)
+        return torch.cat((x * cosine - y * sine, y * cosine + x * sine), dim=-1)
+
+    return Work(
+        f"rotary_embedding {tokens}x{heads}x{width}",
+        2 * query.nbytes + tokens * width * 2,
+        lambda: torch.ops.volta.rotary_embedding(positions, query, None, width, cache, True),
+        eager,
+    )
+
+
+def merge_work(tokens: int, heads: int, width: int) -> Work:
+    """merge_attention of two parts."""
+    parts = torch.randn(2, tokens, heads, width, device="cuda").half()
+    lse = torch.randn(2, tokens, heads, device="cuda")
+    out = torch.empty(tokens, heads, width, dtype=HALF, device="cuda")
+    return Work(
+        f"merge_attention 2x{tokens}x{heads}x{width}",
+        parts.nbytes + out.nbytes + lse.nbytes,
+        lambda: torch.ops.volta.merge_attention(out, None, parts, lse, True),
+        lambda: _eager_merge(parts, lse),
+    )
+
+
+def works() -> list[Work]:
+    """Large sizes (hundreds of MB), where memory decides."""
+    return [
+        *norm_work(32768, 5120),
+        *norm_work(262144, 128)[:1],
+        silu_work(16384, 8704),
+        *cache_work(262144, 4, 256),
+        rotary_work(65536, 24, 128),
+        merge_work(65536, 12, 256),
+    ]
+
+
+def measure(work: Work, copy: float, *, with_compile: bool) -> Row:
+    """Time the three versions of one work."""
+    ours = work.moved / seconds(work.ours) / 1e9
+    eager = work.moved / seconds(work.eager) / 1e9
+    compiled = work.moved / seconds(torch.compile(work.eager)) / 1e9 if with_compile else None
+    return Row(work.name, ours, eager, compiled, ours / copy)
+
+
+def main() -> int:
+    """Print a table, and write JSON where asked."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--no-compile", action="store_true")
+    args = parser.parse_args()
+    load()
+    copy = copy_bandwidth()
+    gpu = torch.cuda.get_device_name()
+    print(f"{gpu}, torch {torch.__version__}: copy {copy:.0f} GB/s")
+    rows = []
+    for work in works():
+        row = measure(work, copy, with_compile=not args.no_compile)
+        rows.append(row)
+        compiled = "-" if row.compiled is None else f"{row.compiled:.0f}"
+        print(
+            f"{row.name:40} ours {row.ours:6.0f} GB/s ({row.share_of_copy:4.0%} of copy)  "
+            f"eager {row.eager:6.0f}  compiled {compiled:>6}"
+        )
+    if args.json:
+        record = {"gpu": gpu, "torch": torch.__version__, "copy": copy, "rows": [asdict(row) for row in rows]}
+        args.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,134 @@
+# ruff: noqa: S101 - a check is an assertion
+"""What only a GPU shows: CUDA graphs, streams, torch.compile on the device, many elements, errors of the launch."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from kernels.checks.compare import HALF, generator, normal, same_bits
+from kernels.checks.rotary import cos_sin
+
+
+def _layer(x: Tensor, residual: Tensor, weight: Tensor, cache: Tensor, state: dict[str, Tensor]) -> Tensor:
+    """One use of every operator, each into buffers that it owns or that `state` holds."""
+    ops = torch.ops.volta
+    tokens = x.size(0)
+    normed = torch.empty_like(x)
+    ops.rms_norm(normed, x, weight, 1e-6)
+    ops.fused_add_rms_norm(normed, residual, weight, 1e-6)
+    gated = torch.empty(tokens, x.size(1) // 2, dtype=x.dtype, device=x.device)
+    ops.silu_and_mul(gated, normed)
+    heads = gated.unflatten(1, (-1, 64))
+    ops.rotary_embedding(state["positions"], heads, None, 64, cache, True)
+    kv = state["kv"]
+    ops.kv_cache_write(heads, heads, kv[:, :, :, :64], kv[:, :, :, 64:], state["slots"], state["scale"], state["scale"])
+    dense = torch.zeros(2, *heads.shape, dtype=x.dtype, device=x.device)
+    ops.kv_cache_gather(
+        kv[..., :64],
+        kv[..., 64:],
+        state["table"],
+        state["starts"],
+        None,
+        dense[0],
+        dense[1],
+        state["scale"],
+        state["scale"],
+    )
+    merged = torch.empty_like(heads)
+    ops.merge_attention(merged, None, dense, state["lse"], True)
+    return merged
+
+
+def _state(tokens: int, heads: int, g: torch.Generator) -> dict[str, Tensor]:
+    device = g.device
+    return {
+        "positions": torch.randint(0, 100, (tokens,), generator=g, device=device),
+        "slots": torch.randperm(tokens, generator=g, device=device),
+        "kv": torch.zeros(4, 16, heads, 128, dtype=torch.uint8, device=device).view(torch.float8_e4m3fn),
+        "scale": torch.tensor([0.05], device=device),
+        "table": torch.arange(4, dtype=torch.int32, device=device).unsqueeze(0),
+        "starts": torch.tensor([0, tokens], dtype=torch.int32, device=device),
+        "lse": normal((2, tokens, heads), torch.float32, g),
+    }
+
+
+def replayed_graph(seed: int) -> None:
+    """A captured graph, replayed with changed inputs, gives what the same calls give without a graph."""
+    g = generator("cuda", seed)
+    tokens, columns = 37, 512
+    weight, cache = normal((columns,), HALF, g), cos_sin(100, 64, HALF, "cuda")
+    x, residual, state = normal((tokens, columns), HALF, g), normal((tokens, columns), HALF, g), _state(tokens, 4, g)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):  # the first use of the kernels, so their code is loaded during the capture
+        captured = _layer(x, residual, weight, cache, state)
+    for _ in range(3):
+        x.copy_(normal((tokens, columns), HALF, g))
+        residual.copy_(normal((tokens, columns), HALF, g))
+        for name, fresh in _state(tokens, 4, g).items():
+            state[name].view(torch.uint8).copy_(fresh.view(torch.uint8))
+        kept = residual.clone(), {name: value.clone() for name, value in state.items()}
+        graph.replay()
+        expected = _layer(x, kept[0], weight, cache, kept[1])
+        same_bits(captured, expected, "graph replay")
+        same_bits(residual, kept[0], "residual of the replay")
+
+
+def side_stream(seed: int) -> None:
+    """Kernels follow torch's current stream: work behind a long kernel on a side stream sees its results."""
+    g = generator("cuda", seed)
+    x = torch.zeros(4096, 4096, dtype=HALF, device="cuda")
+    fresh = normal((4096, 4096), HALF, g)
+    expected = torch.empty_like(fresh)
+    torch.ops.volta.rms_norm(expected, fresh, None, 1e-6)
+    result, stream = torch.empty_like(x), torch.cuda.Stream()
+    torch.cuda.synchronize()
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(50_000_000)  # the copy and the operator wait behind it
+        x.copy_(fresh)
+        torch.ops.volta.rms_norm(result, x, None, 1e-6)
+    stream.synchronize()
+    same_bits(result, expected, "rms_norm on a side stream")
+
+
+def compiled(seed: int) -> None:
+    """torch.compile, the whole function as one graph, gives the same bits as eager."""
+    g = generator("cuda", seed)
+    x, residual = normal((64, 2048), HALF, g), normal((64, 2048), HALF, g)
+    weight = normal((2048,), HALF, g)
+
+    def block(x: Tensor, residual: Tensor) -> tuple[Tensor, Tensor]:
+        out, total = x.clone(), residual.clone()
+        torch.ops.volta.fused_add_rms_norm(out, total, weight, 1e-6)
+        gated = torch.empty(64, 1024, dtype=HALF, device=x.device)
+        torch.ops.volta.silu_and_mul(gated, out)
+        return gated, total
+
+    for result, expected in zip(torch.compile(block, fullgraph=True)(x, residual), block(x, residual), strict=True):
+        same_bits(result, expected, "compiled")
+
+
+def many_elements() -> None:
+    """More than 2^31 elements: the last row is right."""
+    rows, columns = 2**31 // 4096 + 3, 4096
+    x = torch.ones(rows, columns, dtype=HALF, device="cuda")
+    x[-1] = 2
+    torch.ops.volta.rms_norm(x, x, torch.full((columns,), 3.0, dtype=HALF, device="cuda"), 0.0)
+    assert (x[-1] == 3).all(), "the last row"
+    assert (x[0] == 3).all(), "the first row"
+    out = torch.empty(rows, columns // 2, dtype=HALF, device="cuda")
+    x[-1, columns // 2 :] = 5
+    torch.ops.volta.silu_and_mul(out, x)
+    assert (out[-1] > 14).all(), "silu(3) * 5"
+
+
+def mixed_devices() -> None:
+    """A CPU tensor among CUDA ones is an error that names both."""
+    x = torch.ones(2, 64, dtype=HALF, device="cuda")
+    try:
+        torch.ops.volta.rms_norm(x, x, torch.ones(64, dtype=HALF), 1e-6)
+    except RuntimeError as error:
+        text = str(error).splitlines()[0]
+        assert text == "volta::rms_norm: weight is on the CPU but input is on cuda:0", text
+    else:
+        raise AssertionError("a weight on the CPU was accepted")

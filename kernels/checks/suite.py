@@ -1,0 +1,86 @@
+"""Every check of every operator, as named cases that run on a given device."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kernels.checks import activation, kv_cache, merge, norm, rotary
+from kernels.checks.compare import FLOAT, HALF, Deviation
+
+_NAMES = {HALF: "f16", FLOAT: "f32"}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One check: `run(device, seed)` raises AssertionError, or says how close the result was (None: exact)."""
+
+    name: str
+    run: Callable[[str, int], Deviation | None]
+
+
+def cases() -> tuple[Case, ...]:
+    """All cases, in a fixed order, with distinct names."""
+    return tuple(itertools.chain(_norm(), _activation(), _rotary(), _kv_cache(), _merge()))
+
+
+def _case(name: str, check: Callable[..., Deviation | None], *arguments: Any, **options: Any) -> Case:
+    return Case(name, lambda device, seed: check(device, *arguments, seed=seed, **options))
+
+
+def _norm() -> Iterator[Case]:
+    for dtype, shape, shift in itertools.product((HALF, FLOAT), norm.SHAPES, (0, 1)):
+        label = f"{_NAMES[dtype]}-{shape[0]}x{shape[1]}-shift{shift}"
+        for check in (norm.rms_norm, norm.fused_add_rms_norm):
+            name = f"{check.__name__}-{label}"
+            yield _case(name, check, dtype, shape, weighted=(shape[0] + shift) % 3 != 0, shift=shift)
+    for dtype in (HALF, FLOAT):
+        yield _case(f"rms_norm-{_NAMES[dtype]}-strided", norm.strided, dtype)
+        for columns in (128, 1000, 5120):
+            yield _case(f"rms_norm-{_NAMES[dtype]}-batch-invariant-{columns}", norm.batch_invariant, dtype, columns)
+    yield Case("rms_norm-special-values", lambda device, _seed: norm.special_values(device))
+
+
+def _activation() -> Iterator[Case]:
+    for act, dtype, shape, shift in itertools.product(activation.ACTS, (HALF, FLOAT), activation.SHAPES, (0, 1)):
+        name = f"{act}_and_mul-{_NAMES[dtype]}-{shape[0]}x{shape[1]}-shift{shift}"
+        yield _case(name, activation.act_and_mul, act, dtype, shape, shift=shift)
+    yield _case("silu_and_mul-strided", activation.strided)
+    yield Case("silu_and_mul-every-half", lambda device, _seed: activation.every_half(device))
+
+
+def _rotary() -> Iterator[Case]:
+    forms = ((True, False, True), (True, True, False), (False, False, True), (False, True, False))
+    for types, (number, shape), form in itertools.product(rotary.TYPES, enumerate(rotary.SHAPES), forms):
+        neox, inverse, split = form
+        label = f"{_NAMES[types[0]]}-{_NAMES[types[1]]}-shape{number}-{'neox' if neox else 'gptj'}"
+        name = f"rotary_embedding-{label}{'-inverse' if inverse else ''}"
+        yield _case(name, rotary.rotate, types, shape, neox=neox, inverse=inverse, split=split)
+    yield Case("rotary_embedding-outside", lambda device, _seed: rotary.outside(device))
+    yield _case("rotary_embedding-undone", rotary.undone)
+
+
+def _kv_cache() -> Iterator[Case]:
+    for form, layout, (number, shape) in itertools.product(
+        kv_cache.FORMATS, kv_cache.LAYOUTS, enumerate(kv_cache.SHAPES)
+    ):
+        yield _case(f"kv_cache-{form}-{layout}-shape{number}", kv_cache.round_trip, form, layout, shape)
+    for form in ("fp8_e4m3", "fp8_e5m2"):
+        yield Case(f"kv_cache-{form}-every-code", lambda device, _seed, form=form: kv_cache.every_code(device, form))
+    for form, scale in itertools.product(kv_cache.FORMATS, kv_cache.SCALES):
+        yield Case(
+            f"kv_cache-{form}-every-half-scale-{scale:.4g}",
+            lambda device, _seed, form=form, scale=scale: kv_cache.every_half(device, form, scale),
+        )
+
+
+def _merge() -> Iterator[Case]:
+    for types, (number, shape), base2, gate in itertools.product(
+        merge.TYPES, enumerate(merge.SHAPES), (True, False), (True, False)
+    ):
+        label = f"{_NAMES[types[0]]}-{_NAMES[types[1]]}-shape{number}-base{2 if base2 else 'e'}"
+        yield _case(
+            f"merge_attention-{label}{'-gate' if gate else ''}", merge.merge, types, shape, base2=base2, gate=gate
+        )

@@ -1,0 +1,1 @@
+"""Float64 oracles: what each operator means, written for reading, not for speed. Tests compare everything with them."""
