@@ -72,8 +72,8 @@ def attend(query: Tensor, keys: Tensor, values: Tensor, rules: Rules, *, causal:
 def _scores(query: Tensor, keys: Tensor, rules: Rules, *, queries: Span, span: Span, causal: bool) -> Tensor:
     """Scores [heads, rows, positions] of one tile, with -inf where a query must not look."""
     rows, heads, size = query.shape
-    grouped = query.transpose(0, 1).reshape(len(keys), -1, size)
-    scores = torch.bmm(grouped, keys.transpose(1, 2)).view(heads, rows, -1)
+    grouped = query.transpose(0, 1).reshape(len(keys), heads // len(keys) * rows, size)
+    scores = torch.bmm(grouped, keys.transpose(1, 2)).view(heads, rows, keys.shape[1])
     if rules.soft_cap is not None:
         scores.div_(rules.soft_cap).tanh_().mul_(rules.soft_cap)
     one_sees_all = rows == 1 and (causal or rules.window is None)
@@ -100,5 +100,5 @@ def _softmax(scores: Tensor, sinks: Tensor | None) -> Tensor:
 def _weighted(weights: Tensor, values: Tensor) -> Tensor:
     """Weights [heads, rows, positions] times values [kv_heads, positions, head_size], as [rows, heads, head_size]."""
     heads, rows, positions = weights.shape
-    output = torch.bmm(weights.view(len(values), -1, positions), values)
-    return output.view(heads, rows, -1).transpose(0, 1)
+    grouped = weights.view(len(values), heads // len(values) * rows, positions)
+    return torch.bmm(grouped, values).view(heads, rows, values.shape[2]).transpose(0, 1)

@@ -39,6 +39,6 @@ def gather(pages: Tensor, block_table: Tensor, first: int, last: int) -> Tensor:
     _, heads, _, block_tokens, head_size = pages.shape
     first_block, end_block = first // block_tokens, -(-last // block_tokens)
     chosen = pages.index_select(0, block_table[first_block:end_block])
-    codes = chosen.permute(2, 1, 0, 3, 4).reshape(2, heads, -1, head_size)
+    codes = chosen.permute(2, 1, 0, 3, 4).reshape(2, heads, len(chosen) * block_tokens, head_size)
     begin = first - first_block * block_tokens
     return codes[:, :, begin : begin + last - first]
