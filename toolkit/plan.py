@@ -43,18 +43,8 @@ def show(plan: Plan, origins: Mapping[str, str], values: Mapping[str, Any]) -> N
     from toolkit.display.plan_text import render
 
     console = Console(soft_wrap=False, highlight=False)
-    for part in render(plan, origins, _flat(values)):
+    for part in render(plan, origins, values):
         console.print(part)
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    flat: dict[str, str] = {}
-    for name, value in values.items():
-        if isinstance(value, Mapping) and name != "declared":
-            flat |= _flat(value, f"{prefix}{name}.")
-        else:
-            flat[f"{prefix}{name}"] = f"{len(value)} values" if name == "declared" else str(value)
-    return flat
 
 
 if __name__ == "__main__":

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from collections.abc import Callable
-from tempfile import TemporaryDirectory
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from toolkit.config.composed import Composed, from_hydra
+from toolkit.config.composed import Composed, checked
 from toolkit.errors import ToolkitError
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
 
 Root = TypeVar("Root")
 BUG = 1
@@ -38,37 +41,41 @@ def _report(error: ToolkitError) -> int:
 
 
 def _compose_and_run(name: str, schema: type[Root], task: Callable[[Composed[Root]], int]) -> int:
-    import hydra
-    from hydra.core.config_store import ConfigStore
     from hydra.errors import HydraException
-    from omegaconf import DictConfig, OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
-    from toolkit.config.command_line import MULTIRUN, quote_numbered_choices, sweep_flag_first
+    from toolkit.config.command_line import read_command_line
+    from toolkit.config.composition import compose_once, let_hydra, prepare
     from toolkit.config.hydra_errors import explain
-    from toolkit.config.safety import refuse_code
     from toolkit.config.search_path import shipped_conf
 
-    refuse_code(sys.argv[1:])
-    sys.argv[1:] = quote_numbered_choices(sweep_flag_first(sys.argv[1:]), shipped_conf())
-    OmegaConf.clear_resolver("oc.env")  # a recipe must not read the shell's secrets into a receipt
-    ConfigStore.instance().store(name=f"{name}_schema", node=schema)
-    os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # Hydra then raises instead of printing and leaving with 1
+    line = read_command_line(sys.argv[1:], shipped_conf())
+    prepare(name, schema)
     codes: list[int] = []
-
-    def job(composed: DictConfig) -> None:
-        try:
-            codes.append(task(from_hydra(composed, schema)))
-        except ToolkitError as error:  # caught here, as Hydra would print a line of its own
-            codes.append(_report(error))
-        except OmegaConfBaseException as error:
-            codes.append(_report(explain(error, schema)))
-
     try:
-        with TemporaryDirectory() as scratch:  # Hydra writes multirun.yaml; a read-only verb leaves nothing behind
-            if sys.argv[1:2] and sys.argv[1] in MULTIRUN:
-                sys.argv.append(f"hydra.sweep.dir={scratch}")
-            hydra.main(version_base="1.3", config_path=str(shipped_conf()), config_name=name)(job)()
+        if line.plain:
+            composed = checked(compose_once(name, line), schema)
+        else:
+            let_hydra(name, line, lambda job: codes.append(_job(job, schema, task)))
+            return max(codes, default=0)
     except (HydraException, OmegaConfBaseException, ValueError) as error:
         raise explain(error, schema) from error
-    return max(codes, default=0)
+    return task(composed)
+
+
+def _job(composed: DictConfig, schema: type[Root], task: Callable[[Composed[Root]], int]) -> int:
+    """One job of a sweep: whatever happens in it, the others still run."""
+    from omegaconf.errors import OmegaConfBaseException
+
+    from toolkit.config.composition import composition_of_job
+    from toolkit.config.hydra_errors import explain
+
+    try:
+        return task(checked(composition_of_job(composed), schema))
+    except ToolkitError as error:
+        return _report(error)
+    except OmegaConfBaseException as error:
+        return _report(explain(error, schema))
+    except Exception:  # noqa: BLE001 - a bug of ours in one job; its traceback is shown
+        traceback.print_exc()
+        return BUG

@@ -1,33 +1,86 @@
-"""Overrides as users type them, made into what Hydra accepts."""
+"""A verb's command line as data, without what would take configuration from elsewhere than the toolkit expects."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from argparse import Namespace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-NUMBERED = re.compile(r"(?P<group>[\w/]+)=(?P<choices>\d+(?:,\d+)*)$")
+from toolkit.errors import ConfigurationError
+
+SERVICES = ("help", "hydra_help", "cfg", "info", "multirun", "shell_completion", "resolve", "package")
+NUMBERED = re.compile(r"(?P<key>[+~]*(?P<group>[\w/]+))=(?P<choices>\d+(?:,\d+)*)$")
+SEVERAL = re.compile(r"[+~]*[\w/]+=\[")
 
 
-MULTIRUN = ("-m", "--multirun")
+@dataclass(frozen=True)
+class CommandLine:
+    """What the user typed behind the verb."""
+
+    overrides: tuple[str, ...]
+    config_name: str | None
+    config_dir: Path | None
+    parsed: Namespace = field(repr=False)
+    """Everything, as Hydra's own parser reads it."""
+
+    @property
+    def plain(self) -> bool:
+        """Whether one job is asked for, and none of Hydra's services."""
+        return not any(getattr(self.parsed, service) for service in SERVICES)
 
 
-def sweep_flag_first(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments with `-m` in front: Hydra's parser refuses it between overrides."""
-    flags = [argument for argument in arguments if argument in MULTIRUN]
-    return [*flags[:1], *(argument for argument in arguments if argument not in MULTIRUN)]
+def read_command_line(arguments: Sequence[str], conf: Path) -> CommandLine:
+    """Parse as Hydra does, but with flags allowed between overrides.
 
-
-def quote_numbered_choices(arguments: Sequence[str], conf: Path) -> list[str]:
-    """Return the arguments with `dcp=2` as `dcp='2'`.
-
-    Hydra reads a bare number as an integer and refuses it as the name of a group's file. conf: the folder of groups.
+    conf: the shipped folder of groups.
+    Raises ConfigurationError for what is refused; an unknown flag ends the process with 2.
     """
-    return [_quoted(argument, conf) for argument in arguments]
+    from hydra._internal.utils import get_args_parser
+
+    parsed = get_args_parser().parse_intermixed_args(list(arguments))
+    if parsed.experimental_rerun is not None:
+        raise _refused("--experimental-rerun", "it unpickles a file, which can run any code", "give overrides instead")
+    if parsed.config_path is not None:
+        raise _refused("--config-path", "it would hide the toolkit's own files", "add a folder with --config-dir DIR")
+    for override in parsed.overrides:
+        _check(override)
+    folder = _folder(parsed.config_dir) if parsed.config_dir is not None else None
+    parsed.config_dir = str(folder) if folder is not None else None
+    parsed.overrides = [_quoted(override, (conf, folder or conf)) for override in parsed.overrides]
+    return CommandLine(tuple(parsed.overrides), parsed.config_name, folder, parsed)
 
 
-def _quoted(argument: str, conf: Path) -> str:
-    match = NUMBERED.match(argument)
-    if match is None or not (conf / match["group"]).is_dir():
-        return argument
-    return f"{match['group']}={','.join(repr(choice) for choice in match['choices'].split(','))}"
+def _folder(name: str) -> Path:
+    folder = Path(name).expanduser().absolute()
+    if not folder.is_dir():
+        raise ConfigurationError(f"there is no folder {name}", where="--config-dir", fix="name one with recipe/*.yaml")
+    return folder
+
+
+def _check(override: str) -> None:
+    key = override.partition("=")[0]
+    if key.lstrip("+~") == "hydra.searchpath":
+        raise _refused("hydra.searchpath", "it adds folders and packages unseen", "add a folder with --config-dir DIR")
+    if "hydra" in key.partition("@")[2]:
+        raise _refused(f"'{key}'", "it would place a file's values among Hydra's own settings", "leave out @hydra...")
+    if SEVERAL.match(override):
+        raise ConfigurationError(
+            f"several choices in '{override}'",
+            where="command line",
+            why="one plan has one choice of each group",
+            fix="write GROUP=NAME, or -m GROUP=NAME,OTHER for one job each",
+        )
+
+
+def _quoted(override: str, folders: Iterable[Path]) -> str:
+    """`dcp=2` as `dcp='2'`: Hydra reads a bare number as an integer and refuses it as the name of a group's file."""
+    match = NUMBERED.match(override)
+    if match is None or not any((folder / match["group"]).is_dir() for folder in folders):
+        return override
+    return f"{match['key']}={','.join(repr(choice) for choice in match['choices'].split(','))}"
+
+
+def _refused(what: str, why: str, fix: str) -> ConfigurationError:
+    return ConfigurationError(f"{what} is refused", where="command line", why=why, fix=fix)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from toolkit.config.composition import Composition
 from toolkit.config.provenance import origins
 from toolkit.config.strict import known_keys, strict
+from toolkit.errors import ConfigurationError
 
 Root = TypeVar("Root")
+RESOLVER = re.compile(r"(?<!\\)\$\{\s*[\w.]+\s*:[^}]*\}?")
 
 
 @dataclass(frozen=True)
@@ -27,15 +30,31 @@ class Composed(Generic[Root]):
     overrides: tuple[str, ...]
 
 
-def from_hydra(composed: Any, schema: type[Root]) -> Composed[Root]:
-    """Check what Hydra composed against the schema, inside a running Hydra job."""
-    from hydra.core.hydra_config import HydraConfig
+def checked(composition: Composition, schema: type[Root]) -> Composed[Root]:
+    """Check what Hydra composed against the schema. Raises ConfigurationError."""
     from omegaconf import OmegaConf
 
-    values = OmegaConf.to_container(composed, resolve=True, enum_to_str=True)
+    for key, text in resolvers(OmegaConf.to_container(composition.values, resolve=False)):
+        raise ConfigurationError(
+            f"'{text}' is refused",
+            where=key,
+            why="configuration holds values only; it reads neither the environment nor the clock nor files",
+            fix="write the value itself",
+        )
+    values = OmegaConf.to_container(composition.values, resolve=True, enum_to_str=True)
     config = strict(values, schema)  # type: ignore[arg-type]
-    runtime, overrides = HydraConfig.get().runtime, tuple(HydraConfig.get().overrides.task)
-    choices = {str(group): str(choice) for group, choice in runtime.choices.items() if choice is not None}
-    folders = [Path(source.path) for source in runtime.config_sources if source.schema == "file"]
-    found = origins(choices, folders, overrides, tuple(known_keys(schema)))
-    return Composed(config, values, found, choices.get("recipe", ""), overrides)  # type: ignore[arg-type]
+    found = origins(composition, tuple(known_keys(schema)))
+    recipe = str(composition.choices.get("recipe") or "").removesuffix(".yaml")
+    return Composed(config, values, found, recipe, composition.overrides)  # type: ignore[arg-type]
+
+
+def resolvers(values: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Values that call an OmegaConf resolver, such as `${oc.env:HOME}`, by dotted key; `${limits.x}` calls none."""
+    if isinstance(values, Mapping):
+        for name, value in values.items():
+            yield from resolvers(value, f"{prefix}.{name}" if prefix else str(name))
+    elif isinstance(values, list):
+        for index, value in enumerate(values):
+            yield from resolvers(value, f"{prefix}[{index}]")
+    elif isinstance(values, str) and (found := RESOLVER.search(values)):
+        yield prefix, found.group(0)

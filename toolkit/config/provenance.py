@@ -1,69 +1,83 @@
 """Which file or override set each value.
 
-Hydra keeps no record of this, so the composition is read again from its own list of sources and choices: the
-schema's default, then the chosen file of each group, the recipe, the command line; the last to set a key is its origin.
+Hydra keeps no record of this, so its list of merged files is gone through once more: the schema's default, then each
+file in the order of merging, then the command line; the last to set a key is its origin.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from toolkit.config.composition import Composition
+from toolkit.errors import ConfigurationError
 
 DEFAULT = "default"
 COMMAND_LINE = "command line"
 
 
-def origins(
-    choices: Mapping[str, str], search_path: Sequence[Path], overrides: Sequence[str], keys: Sequence[str]
-) -> dict[str, str]:
-    """Origin of every key: `default`, a file below one of the search path's folders, or `command line: OVERRIDE`.
-
-    choices: option by group, as Hydra settled them.
-    overrides: the command line's overrides, such as `kv=fp8_e4m3` or `limits.max_num_seqs=4`.
-    """
+def origins(composition: Composition, keys: Sequence[str]) -> dict[str, str]:
+    """Origin of every key: `default`, a file, or `command line: OVERRIDE`."""
     result = dict.fromkeys(keys, DEFAULT)
-    groups = [group for group in choices if group != "recipe" and not group.startswith("hydra/")]
-    for group in [*groups, *(["recipe"] if "recipe" in choices else [])]:
-        file = find(f"{group}/{choices[group]}.yaml", search_path)
-        if file is None:
-            continue
-        prefix = "" if group == "recipe" else group + "."
-        for key in leaves(read(file), prefix):
-            for known in _covered(key, keys):
-                result[known] = str(file)
-    for override in overrides:
-        key = override.lstrip("+~").partition("=")[0]
-        if key not in choices:  # a group's choice names a file, and that file is the origin
-            for known in _covered(key, keys):
-                result[known] = f"{COMMAND_LINE}: {override}"
+    for merged in composition.merged:
+        file = find(f"{merged.config_path}.yaml", composition.folders)
+        if file is not None and not _is_hydras(merged.package):
+            prefix = f"{merged.package}." if merged.package else ""
+            result |= dict.fromkeys(_covered(leaves(read(file), prefix), keys), str(file))
+    for override in composition.overrides:
+        result |= dict.fromkeys(_covered(overridden(override, keys), keys), f"{COMMAND_LINE}: {override}")
     return result
 
 
 def find(name: str, search_path: Sequence[Path]) -> Path | None:
-    """The first file of that name on the search path."""
-    return next((folder / name for folder in search_path if (folder / name).is_file()), None)
+    """The file of that name on the search path; ConfigurationError where two folders have it."""
+    found = [folder / name for folder in search_path if (folder / name).is_file()]
+    if len(found) > 1:
+        raise ConfigurationError(
+            f"two files are named {name}", where=f"{found[0]} hides {found[1]}", fix="give your own another name"
+        )
+    return found[0] if found else None
 
 
 def read(file: Path) -> Mapping[str, Any]:
     """A YAML file's values, without its defaults list."""
-    from omegaconf import OmegaConf
+    import yaml
 
-    values = OmegaConf.to_container(OmegaConf.load(file), resolve=False)
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    values = yaml.load(file.read_text(encoding="utf-8"), Loader=loader)  # noqa: S506 - both loaders are safe ones
     return {str(key): value for key, value in values.items() if key != "defaults"} if isinstance(values, dict) else {}
 
 
 def leaves(values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """Dotted keys of nested values."""
+    """Dotted keys of nested values; an empty mapping sets nothing."""
     for name, value in values.items():
-        if isinstance(value, Mapping) and value:
+        if isinstance(value, Mapping):
             yield from leaves(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}"
 
 
-def _covered(key: str, keys: Sequence[str]) -> Iterator[str]:
+def overridden(override: str, keys: Sequence[str]) -> Iterator[str]:
+    """Keys that an override sets; none where it chooses a group's file, as that file is then the origin."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+
+    parsed = OverridesParser.create().parse_override(override)
+    key, value = parsed.key_or_group, parsed.value()
+    is_group = "/" in key or key == "recipe" or any(known.startswith(f"{key}.") for known in keys if "." not in key)
+    if isinstance(value, Mapping):
+        yield from leaves(value, f"{key}.")
+    elif not is_group:
+        yield key
+
+
+def _covered(changed: Iterable[str], keys: Sequence[str]) -> Iterator[str]:
     """Known keys that a set key is, lies inside (a free mapping) or covers (a whole group)."""
-    for known in keys:
-        if known == key or key.startswith(known + ".") or known.startswith(key + "."):
-            yield known
+    for key in changed:
+        for known in keys:
+            if known == key or key.startswith(known + ".") or known.startswith(key + "."):
+                yield known
+
+
+def _is_hydras(package: str) -> bool:
+    return package.partition(".")[0] == "hydra"

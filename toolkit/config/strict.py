@@ -83,3 +83,8 @@ def _neighbours(key: str, known: tuple[str, ...]) -> str:
     group = key.rpartition(".")[0]
     siblings = [name for name in known if name.rpartition(".")[0] == group]
     return f"{group} has: {', '.join(name.rpartition('.')[2] for name in siblings)}" if group and siblings else ""
+
+
+def free_mapping(key: str, known: tuple[str, ...]) -> str | None:
+    """The known mapping that a key lies inside, such as engine.environment for engine.environment.OMP_NUM_THREADS."""
+    return next((name for name in known if key.startswith(name + ".")), None)

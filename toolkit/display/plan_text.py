@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from toolkit.planning.plan import Capacity, Finding, Plan, Severity
 
@@ -19,10 +20,10 @@ MARKS = {
 }
 
 
-def render(plan: Plan, origins: Mapping[str, str], values: Mapping[str, str]) -> Iterator[RenderableType]:
+def render(plan: Plan, origins: Mapping[str, str], values: Mapping[str, Any]) -> Iterator[RenderableType]:
     """The plan's parts in reading order: verdict and findings last, where the eye ends.
 
-    origins, values: by dotted key, for the values that somebody chose.
+    origins: by dotted key. values: the configuration as nested plain data.
     """
     from rich.text import Text
 
@@ -49,12 +50,26 @@ def findings(found: tuple[Finding, ...]) -> Iterator[RenderableType]:
             yield Padding(Text(f"fix: {finding.fix}"), (0, 0, 0, 4))
 
 
-def _configuration(origins: Mapping[str, str], values: Mapping[str, str]) -> RenderableType:
+def _configuration(origins: Mapping[str, str], values: Mapping[str, Any]) -> RenderableType:
     table = _table("configuration", "option", "value", "set by")
     for key, origin in origins.items():
         if origin != "default":
-            table.add_row(key, values.get(key, ""), origin)
+            table.add_row(key, value_text(at(values, key)), origin)
     return table
+
+
+def at(values: Mapping[str, Any], key: str) -> Any:
+    """The value at a dotted key of nested data."""
+    for part in key.split("."):
+        values = values[part]
+    return values
+
+
+def value_text(value: Any) -> str:
+    """A value as YAML would write it; a long mapping only by its length."""
+    if isinstance(value, Mapping):
+        return f"{len(value)} values"
+    return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
 def _command(plan: Plan) -> RenderableType:
