@@ -18,7 +18,7 @@ from toolkit.errors import ConfigurationError
 if TYPE_CHECKING:
     import numpy as np
 
-GENERATOR_VERSION = 1
+GENERATOR_VERSION = 2
 """Part of a random model's key; raised with every change of what is written."""
 
 _DEFAULTS: dict[str, Any] = {

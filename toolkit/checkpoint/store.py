@@ -14,7 +14,7 @@ import re
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from errno import EACCES, EDQUOT, ENOSPC, ENOTDIR, EPERM, EROFS
+from errno import EACCES, EDQUOT, EFBIG, ENOSPC, ENOTDIR, EPERM, EROFS
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from toolkit.errors import CheckFailedError, ToolkitError
 MANIFEST = ".manifest.json"
 
 _DAMAGED = ".damaged"
-_DISK_FAULTS = frozenset({ENOSPC, EDQUOT, EROFS, EACCES, EPERM, ENOTDIR})
+_DISK_FAULTS = frozenset({ENOSPC, EDQUOT, EFBIG, EROFS, EACCES, EPERM, ENOTDIR})
 
 _TAG = "Signature: 8a477f597d28d172789f06886806bc55\n# Made by volta-toolkit; everything here can be made again.\n"
 
@@ -106,7 +106,10 @@ class Store:
 
     def _prepare(self) -> None:
         for folder in (self.root, self.root / ".staging", self.root / ".locks"):
-            folder.mkdir(parents=True, exist_ok=True)
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except FileExistsError as error:  # a file has its name
+                raise _cache_fault(self.root, error) from None
         tag = self.root / "CACHEDIR.TAG"
         if not tag.exists():
             tag.write_text(_TAG)
@@ -117,10 +120,11 @@ class Store:
     def _sweep(self, mine: str) -> None:
         """Remove what dead builders left; the lock of `mine` is held."""
         for left in (self.root / ".staging").iterdir():
-            if left.name == mine:
+            name = left.name.removesuffix(_DAMAGED)
+            if name == mine:
                 _remove(left)
                 continue
-            with locked_if_free(self._lock(left.name.removesuffix(_DAMAGED))) as free:
+            with locked_if_free(self._lock(name)) as free:
                 if free:
                     _remove(left)
 

@@ -24,13 +24,11 @@ def model_config(metadata: Mapping[str, Any], *, tied: bool, dtype: str) -> dict
     _refuse_variants(metadata)
     config: dict[str, Any] = {"architectures": ["LlamaForCausalLM"], "model_type": "llama"}
     config |= {key: _positive(metadata, f"llama.{name}") for key, name in _SHAPE.items()}
-    heads = config["num_attention_heads"]
-    config["num_key_value_heads"] = metadata.get("llama.attention.head_count_kv", heads)
+    config["num_key_value_heads"] = _kv_heads(metadata, config["num_attention_heads"])
     config["head_dim"] = _head_dim(metadata, config)
     config["vocab_size"] = metadata.get("llama.vocab_size") or len(metadata["tokenizer.ggml.tokens"])
-    # The file holds float32; seven digits give back the decimal number that was meant.
-    config["rms_norm_eps"] = float(f"{metadata['llama.attention.layer_norm_rms_epsilon']:.7g}")
-    config["rope_theta"] = float(f"{metadata.get('llama.rope.freq_base', 10000.0):.7g}")
+    config["rms_norm_eps"] = _decimal(metadata, "llama.attention.layer_norm_rms_epsilon")
+    config["rope_theta"] = _decimal({"llama.rope.freq_base": 10000.0, **metadata}, "llama.rope.freq_base")
     config["hidden_act"] = "silu"
     config["attention_bias"] = config["mlp_bias"] = False
     config["tie_word_embeddings"] = tied
@@ -42,6 +40,9 @@ def token_ids(metadata: Mapping[str, Any]) -> dict[str, int]:
     """The special tokens' ids, as config.json and generation_config.json name them."""
     names = {"bos_token_id": "bos", "eos_token_id": "eos", "pad_token_id": "padding"}
     found = {key: metadata.get(f"tokenizer.ggml.{name}_token_id") for key, name in names.items()}
+    for name, token in zip(names.values(), found.values(), strict=True):
+        if token is not None and not (type(token) is int and token < len(metadata["tokenizer.ggml.tokens"])):
+            raise GgufError(f"metadata tokenizer.ggml.{name}_token_id is {token}, no token of its vocabulary")
     return {key: token for key, token in found.items() if token is not None}
 
 
@@ -50,6 +51,21 @@ def _positive(metadata: Mapping[str, Any], name: str) -> int:
     if type(value) is not int or value < 1:
         raise GgufError(f"metadata {name} is {value!r}, a positive number is needed")
     return value
+
+
+def _decimal(metadata: Mapping[str, Any], name: str) -> float:
+    """A float32 of the file as the decimal number that was meant: seven digits give it back."""
+    value = metadata.get(name)
+    if type(value) is not float or not value > 0:
+        raise GgufError(f"metadata {name} is {value!r}, a positive number is needed")
+    return float(f"{value:.7g}")
+
+
+def _kv_heads(metadata: Mapping[str, Any], heads: int) -> int:
+    kv_heads = _positive({"llama.attention.head_count_kv": heads, **metadata}, "llama.attention.head_count_kv")
+    if heads % kv_heads:
+        raise GgufError(f"{heads} attention heads are not divisible by {kv_heads} key-value heads")
+    return kv_heads
 
 
 def _head_dim(metadata: Mapping[str, Any], config: Mapping[str, Any]) -> int:
@@ -70,6 +86,5 @@ def _refuse_variants(metadata: Mapping[str, Any]) -> None:
     scaling = metadata.get("llama.rope.scaling.type", "none")
     if scaling != "none":
         raise GgufError(f"its rotary positions are scaled ({scaling}); only unscaled ones are converted")
-    for name in ("tokenizer.ggml.tokens", "llama.attention.layer_norm_rms_epsilon"):
-        if name not in metadata:
-            raise GgufError(f"metadata {name} is missing")
+    if not isinstance(metadata.get("tokenizer.ggml.tokens"), list):
+        raise GgufError("metadata tokenizer.ggml.tokens is missing")

@@ -18,8 +18,11 @@ def write_tokenizer(gguf_path: Path, metadata: Mapping[str, Any], folder: Path) 
     # The package loads these names lazily, where mypy cannot see them.
     from transformers.integrations.gguf import convert_gguf_tokenizer, get_gguf_tokenizer  # type: ignore[attr-defined]
 
-    architecture, tokenizer, _ = get_gguf_tokenizer(str(gguf_path))
-    backend, _ = convert_gguf_tokenizer(architecture, tokenizer)
+    try:
+        architecture, tokenizer, _ = get_gguf_tokenizer(str(gguf_path))
+        backend, _ = convert_gguf_tokenizer(architecture, tokenizer)
+    except (ValueError, KeyError, IndexError) as error:
+        raise GgufError(f"transformers builds no tokenizer of it: {error}") from None
     vocabulary = len(metadata["tokenizer.ggml.tokens"])
     if backend.get_vocab_size() != vocabulary:
         raise GgufError(f"its tokenizer has {backend.get_vocab_size()} tokens, its vocabulary {vocabulary}")
