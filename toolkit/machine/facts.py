@@ -40,5 +40,7 @@ class MachineFacts:
     """The NVIDIA driver's version; None without one."""
     busy_ports: frozenset[int] = frozenset()
     """Of the ports that were asked about, those that something listens on."""
+    unusable_hosts: Mapping[str, str] = field(default_factory=dict)
+    """Of the hosts that were asked about, those on which this machine cannot listen at all, each with the reason."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """The calling shell's VLLM_* variables, which name switches of the public fork."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import platform
 import socket
@@ -23,6 +24,7 @@ def probe(ports: Iterable[tuple[str, int]] = (), packages: Sequence[str] = PACKA
     ports: host and port of each server that a plan would start, to see which of them something listens on.
     """
     total, available = memory()
+    addresses = tuple(ports)
     return MachineFacts(
         architecture=platform.machine(),
         cpu_count=len(os.sched_getaffinity(0)),
@@ -35,7 +37,8 @@ def probe(ports: Iterable[tuple[str, int]] = (), packages: Sequence[str] = PACKA
         gpus=gpus(),
         driver=driver(),
         environment={name: value for name, value in os.environ.items() if name.startswith("VLLM_")},
-        busy_ports=frozenset(port for host, port in ports if is_busy(host, port)),
+        busy_ports=frozenset(port for host, port in addresses if is_busy(host, port)),
+        unusable_hosts={host: reason for host, port in addresses if (reason := unusable(host, port)) is not None},
     )
 
 
@@ -105,12 +108,36 @@ def driver() -> str | None:
 
 
 def is_busy(host: str, port: int) -> bool:
-    """Whether something keeps that address from being listened on."""
+    """Whether something listens on that address already."""
+    error = bind_error(host, port)
+    return error is not None and error.errno == errno.EADDRINUSE
+
+
+def unusable(host: str, port: int) -> str | None:
+    """Why this machine cannot listen on that address even when nothing else does; None where it can."""
+    error = bind_error(host, port)
+    if error is None or error.errno == errno.EADDRINUSE:
+        return None
+    if isinstance(error, socket.gaierror):
+        return "the name is not known here"
+    if error.errno == errno.EADDRNOTAVAIL:
+        return "this machine has no such address"
+    if error.errno == errno.EACCES:
+        return f"port {port} is reserved for the administrator"
+    return error.strerror or str(error)
+
+
+def bind_error(host: str, port: int) -> OSError | None:
+    """What keeps a socket from being bound to that address; None where nothing does, or the port is none."""
+    if not 0 <= port <= 65535:
+        return None
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe_socket:
-        probe_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as probe_socket:
+            probe_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe_socket.bind((host, port))
-        except OSError:
-            return True
-    return False
+    except (UnicodeError, TypeError):  # a host that the name service cannot even be asked about
+        return socket.gaierror(socket.EAI_NONAME, "not a host name")
+    except OSError as error:
+        return error
+    return None

@@ -10,7 +10,7 @@ from toolkit.machine.facts import MachineFacts
 from toolkit.planning.capacity import plan_capacity
 from toolkit.planning.geometry.reading import read_geometry
 from toolkit.planning.plan import Capacity, Finding, Plan, ServerAddress, Severity, View
-from toolkit.planning.rules.registry import check
+from toolkit.planning.rules.registry import MEANINGLESS, check
 from toolkit.planning.rules.rule import Context
 from toolkit.planning.switch_values import settle
 
@@ -22,7 +22,9 @@ def make_plan(config: DeploymentConfig, recipe: str, checkpoint: CheckpointFacts
     command = engine_command(
         config, model, config.engine.python or machine.executable, {switch.name: switch.value for switch in switches}
     )
-    capacity, sizing = _capacity(config, checkpoint)
+    findings = check(Context(config, recipe, checkpoint, machine))
+    computable = MEANINGLESS.isdisjoint(finding.rule for finding in findings)
+    capacity, sizing = _capacity(config, checkpoint) if computable else (None, ())
     server = config.server
     return Plan(
         recipe=recipe,
@@ -36,7 +38,7 @@ def make_plan(config: DeploymentConfig, recipe: str, checkpoint: CheckpointFacts
         memory={},
         capacity=capacity,
         switches=switches,
-        findings=(*check(Context(config, recipe, checkpoint, machine)), *sizing),
+        findings=(*findings, *sizing),
     )
 
 

@@ -6,6 +6,7 @@ import ipaddress
 from collections.abc import Iterator
 
 from toolkit.config.schema.engine import EngineName
+from toolkit.config.schema.launcher import LauncherKind
 from toolkit.planning.plan import Severity
 from toolkit.planning.rules.rule import Context, Problem, Rule
 from toolkit.plugin.routes import UPSTREAM, describe, route
@@ -36,11 +37,12 @@ def no_gpu(context: Context) -> Iterator[Problem]:
         return
     needed = config.limits.tensor_parallel
     if len(gpus) < needed:
-        found = "no NVIDIA GPU is visible" if not gpus else f"{len(gpus)} are visible"
+        wanted = "1 GPU is needed" if needed == 1 else f"{needed} GPUs are needed"
+        found = "no NVIDIA GPU is visible" if not gpus else f"{len(gpus)} can be seen"
         driver = "" if context.machine.driver else "; the NVIDIA driver is not loaded"
         yield Problem(
             "engine=v100",
-            f"{needed} GPUs are needed and {found}{driver}",
+            f"{wanted} and {found}{driver}",
             "serve on the GPU machine, or try the model with engine=cpu hardware=cpu",
         )
 
@@ -83,22 +85,33 @@ def port_in_use(context: Context) -> Iterator[Problem]:
         )
 
 
-def port_out_of_range(context: Context) -> Iterator[Problem]:
-    """A TCP port is a number from 1 to 65535."""
-    port = context.config.server.port
-    if not 1 <= port <= 65535:
-        yield Problem("server.port", f"{port} is no TCP port", "use a number from 1024 to 65535")
+def address_unusable(context: Context) -> Iterator[Problem]:
+    """The server's address is one of this machine's."""
+    server = context.config.server
+    reason = context.machine.unusable_hosts.get(server.host)
+    if reason is not None:
+        yield Problem(
+            "server.host", f"nothing can listen on '{server.host}': {reason}", "use server.host=127.0.0.1 or 0.0.0.0"
+        )
 
 
 def open_address_without_key(context: Context) -> Iterator[Problem]:
     """A server that others can reach needs a key."""
     server = context.config.server
-    if not is_loopback(server.host) and server.api_key_file is None:
-        yield Problem(
-            "server.host",
-            f"{server.host} is reachable from other machines, and no key protects the server",
-            "set server.api_key_file=FILE, or keep server.host=127.0.0.1",
-        )
+    if server.host in context.machine.unusable_hosts or is_loopback(server.host) or server.api_key_file is not None:
+        return
+    yield Problem(
+        "server.host",
+        f"'{server.host}' is reachable from other machines, and no key protects the server",
+        "set server.api_key_file=FILE, or keep server.host=127.0.0.1",
+    )
+
+
+def launcher_not_ready(context: Context) -> Iterator[Problem]:
+    """Only processes of this machine are started yet."""
+    kind = context.config.launcher.kind
+    if kind is not LauncherKind.local:
+        yield Problem("launcher", f"launcher={kind.value} cannot be served by this release", "use launcher=local")
 
 
 def kv_over_host_memory(context: Context) -> Iterator[Problem]:
@@ -134,8 +147,9 @@ RULES = (
     Rule("gpu-not-sm70", "Every visible GPU is a V100", Severity.refuse, gpu_not_sm70),
     Rule("hardware-without-gpu", "The hardware profile has a GPU for each rank", Severity.refuse, hardware_without_gpu),
     Rule("port-in-use", "The server's port is free", Severity.refuse, port_in_use),
-    Rule("port-out-of-range", "The server's port is a TCP port", Severity.refuse, port_out_of_range),
+    Rule("address-unusable", "The server's address is this machine's", Severity.refuse, address_unusable),
     Rule("open-address-without-key", "A reachable server has a key", Severity.refuse, open_address_without_key),
+    Rule("launcher-not-ready", "The launcher is one that serves", Severity.refuse, launcher_not_ready),
     Rule(
         "kv-over-host-memory", "The CPU engine's KV cache fits into free memory", Severity.refuse, kv_over_host_memory
     ),

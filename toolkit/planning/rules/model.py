@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
+from toolkit.checkpoint.differences import declared_differences
 from toolkit.config.schema.checkpoint import SourceKind
 from toolkit.config.schema.recipe import RecipeStatus
 from toolkit.planning.plan import Severity
 from toolkit.planning.rules.parallelism import text_config
 from toolkit.planning.rules.rule import Context, Problem, Rule
+
+SHOWN = 3
+"""Differences that one message names."""
 
 
 def recipe_unsupported(context: Context) -> Iterator[Problem]:
@@ -42,6 +47,25 @@ def checkpoint_not_here_yet(context: Context) -> Iterator[Problem]:
         )
 
 
+def declared_differs(context: Context) -> Iterator[Problem]:
+    """The recipe was written for another checkpoint than the one that is here."""
+    found = declared_differences(context.checkpoint, context.config.checkpoint.declared)
+    if found:
+        more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+        yield Problem(
+            "checkpoint.declared",
+            f"config.json is not what the recipe says: {'; '.join(map(str, found[:SHOWN]))}{more}",
+            "check that the checkpoint is the one that the recipe means; config.json counts",
+        )
+
+
+def model_name(context: Context) -> Iterator[Problem]:
+    """The name becomes a folder's, and clients send it."""
+    name = context.config.checkpoint.name
+    if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name, re.ASCII):
+        yield Problem("checkpoint.name", f"'{name}' is no model name", "use letters, digits and . _ - only")
+
+
 def context_too_long(context: Context) -> Iterator[Problem]:
     """A model answers nonsense beyond the positions that it was trained for."""
     longest = text_config(context.checkpoint.config).get("max_position_embeddings")
@@ -58,5 +82,7 @@ RULES = (
     Rule("recipe-unsupported", "The recipe can be served", Severity.refuse, recipe_unsupported),
     Rule("checkpoint-missing", "A local checkpoint is there", Severity.refuse, checkpoint_missing),
     Rule("checkpoint-not-here-yet", "The plan was made from the files", Severity.info, checkpoint_not_here_yet),
+    Rule("declared-differs", "The checkpoint is the declared one", Severity.warn, declared_differs),
+    Rule("model-name", "The model's name can be a folder's", Severity.refuse, model_name),
     Rule("context-too-long", "The model has positions for max_model_len", Severity.refuse, context_too_long),
 )

@@ -58,16 +58,7 @@ def dcp_on_cpu(context: Context) -> Iterator[Problem]:
         yield Problem("dcp.size", "the CPU engine cannot shard a KV cache over ranks", "use dcp=1 or engine=v100")
 
 
-def sizes_positive(context: Context) -> Iterator[Problem]:
-    """Counts and sizes are at least one."""
-    limits = context.config.limits
-    for name in ("max_model_len", "max_num_seqs", "max_num_batched_tokens", "tensor_parallel"):
-        if getattr(limits, name) < 1:
-            yield Problem(f"limits.{name}", f"{getattr(limits, name)} is not a size", "use 1 or more")
-
-
 RULES = (
-    Rule("sizes-positive", "Counts and sizes are at least one", Severity.refuse, sizes_positive),
     Rule(
         "heads-not-divisible",
         "Attention heads divide over the ranks",

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from toolkit.planning.plan import Finding
-from toolkit.planning.rules import dtypes, environment, model, parallelism
+from toolkit.planning.rules import dtypes, environment, model, parallelism, sizes
 from toolkit.planning.rules.rule import Context, Rule
 
-RULES: tuple[Rule, ...] = (*model.RULES, *dtypes.RULES, *parallelism.RULES, *environment.RULES)
+RULES: tuple[Rule, ...] = (
+    *model.RULES,
+    *sizes.RULES,
+    *dtypes.RULES,
+    *parallelism.RULES,
+    *environment.RULES,
+)
+MEANINGLESS = frozenset(
+    {"sizes-positive", "speculative-unknown", "kv-dtype-ambiguous", "kv-dtype-unknown", "engine-dtype-unknown"}
+)
+"""Rules which, broken, leave a value that no size can be computed from."""
 
 
 def check(context: Context) -> tuple[Finding, ...]:
