@@ -9,7 +9,7 @@ import pytest
 
 from toolkit.errors import ConfigurationError
 from toolkit.planning.capacity import plan_capacity
-from toolkit.planning.capacity.caches import CompressedCache, FullCache, SlidingCache
+from toolkit.planning.capacity.caches import CompressedCache, FullCache, SlidingCache, same_type
 from toolkit.planning.capacity.grouping import group_layers
 from toolkit.planning.geometry import read_geometry
 
@@ -67,3 +67,9 @@ def test_pages_that_cannot_be_made_equal() -> None:
 def test_a_model_that_fits_nothing_has_no_tokens(deployment: Make) -> None:
     capacity = plan_capacity(deployment(), read_geometry(LLAMA), 0)
     assert (capacity.blocks, capacity.tokens, capacity.concurrency) == (0, 0, 0.0)
+
+
+def test_blocks_of_unequal_length_are_not_of_one_type() -> None:
+    short, long = FullCache(16, 1, 64, 64, "float16"), FullCache(32, 1, 64, 64, "float16")
+    assert same_type(short, short)
+    assert not same_type(short, long)
