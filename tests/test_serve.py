@@ -217,7 +217,7 @@ def test_a_receipt_starts_the_same_again_and_says_what_differs(serve):
     [
         (["receipt=/nowhere/receipt.json"], 2, "error: the receipt cannot be read"),
         (["receipt=/nowhere/receipt.json", TINY], 2, "error: a receipt and a recipe were both given"),
-        ([TINY, "launcher=docker"], 2, "error: launcher=docker cannot be served yet"),
+        ([TINY, "launcher=docker"], 3, "error: 1 rule refuses this plan"),
         ([TINY, "until=forever"], 2, "error: "),
         ([TINY, "engine.python=/nowhere/python"], 6, "error: the engine's program could not be started"),
     ],
