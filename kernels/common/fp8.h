@@ -7,9 +7,9 @@
 //         (saturating); NaN becomes sign | 0x7f; the sign of zero is kept. Exact for every float.
 // decode: exact for all 256 codes; E5M2 infinities (never written by encode) stay infinities.
 //
-// Method: a normal result is the float's own bits rounded to the format's mantissa width by adding half an ulp minus one
-// plus the last kept bit. A subnormal result is read from the mantissa of |x| + 2^k, where the sum's ulp is the format's
-// smallest step, so that the addition does the rounding.
+// Method: with 2^e the magnitude's power of two, or the smallest normal one if that is larger, adding 2^(e + 23 - mantissa
+// bits) rounds the magnitude to the format's steps at e: the sum's own last bits count the steps. The exponent's share of
+// the code is added to them. Normal and subnormal results need no distinction and no subnormal arithmetic.
 #pragma once
 
 #if defined(__CUDACC__)
@@ -42,33 +42,38 @@ VOLTA_HD float float_of(unsigned bits) {
 #endif
 }
 
-// A format by its numbers. kMantissa: kept bits; kBias: exponent bias; kLargest: bits of the largest finite float;
-// kNormal: bits of the smallest normal float; kMagic: bits of the power of two whose ulp is the smallest step.
-template <int kMantissaBits, int kExponentBias, unsigned kLargestBits, unsigned kNormalBits, unsigned kMagicBits>
+// A format by its numbers: kept bits, exponent bias, and the bits of the largest finite and the smallest normal float.
+template <int kMantissaBits, int kExponentBias, unsigned kLargestBits, unsigned kNormalBits>
 struct Fp8 {
   static VOLTA_HD unsigned char encode(float x) {
     const unsigned bits = bits_of(x);
     const unsigned sign = bits >> 24 & 0x80u;
-    unsigned magnitude = bits & 0x7fffffffu;
+    const unsigned magnitude = bits & 0x7fffffffu;
     if (magnitude > 0x7f800000u) return static_cast<unsigned char>(sign | 0x7fu);
-    magnitude = magnitude < kLargestBits ? magnitude : kLargestBits;
+    return static_cast<unsigned char>(sign | encode_magnitude(float_of(magnitude)));
+  }
+
+  // The code of a number that is not negative and not NaN.
+  static VOLTA_HD unsigned encode_magnitude(float x) {
     constexpr int kDropped = 23 - kMantissaBits;
-    constexpr unsigned kRebias = (127u - kExponentBias) << kMantissaBits;
-    const unsigned rounded = magnitude + ((1u << (kDropped - 1)) - 1u) + (magnitude >> kDropped & 1u);
-    const unsigned normal = (rounded >> kDropped) - kRebias;
-    const unsigned subnormal = bits_of(float_of(magnitude) + float_of(kMagicBits)) - kMagicBits;
-    return static_cast<unsigned char>(sign | (magnitude >= kNormalBits ? normal : subnormal));
+    x = x < float_of(kLargestBits) ? x : float_of(kLargestBits);
+    unsigned power = bits_of(x) & 0x7f800000u;
+    power = power > kNormalBits ? power : kNormalBits;
+    const unsigned rounder = power + (static_cast<unsigned>(kDropped) << 23);
+    const unsigned steps = bits_of(x + float_of(rounder)) - rounder;
+    return steps + ((power - kNormalBits) >> kDropped);
   }
 
   // Bits of the float that a finite code's magnitude stands for. Needs no subnormal arithmetic.
   static VOLTA_HD unsigned widen(unsigned magnitude) {
     const unsigned normal = (magnitude << (23 - kMantissaBits)) + ((127u - kExponentBias) << 23);
-    const unsigned subnormal = bits_of(float_of(kMagicBits + magnitude) - float_of(kMagicBits));
+    constexpr unsigned kRounder = kNormalBits + (static_cast<unsigned>(23 - kMantissaBits) << 23);
+    const unsigned subnormal = bits_of(float_of(kRounder + magnitude) - float_of(kRounder));
     return magnitude >> kMantissaBits != 0 ? normal : subnormal;
   }
 };
 
-struct E4M3 : Fp8<3, 7, 0x43e00000u, 0x3c800000u, 0x46800000u> {  // 448, 2^-6, 2^14
+struct E4M3 : Fp8<3, 7, 0x43e00000u, 0x3c800000u> {  // 448, 2^-6
   static VOLTA_HD float decode(unsigned char code) {
     const unsigned magnitude = code & 0x7fu;
     const unsigned sign = (code & 0x80u) << 24;
@@ -77,7 +82,7 @@ struct E4M3 : Fp8<3, 7, 0x43e00000u, 0x3c800000u, 0x46800000u> {  // 448, 2^-6, 
   }
 };
 
-struct E5M2 : Fp8<2, 15, 0x47600000u, 0x38800000u, 0x43000000u> {  // 57344, 2^-14, 2^7
+struct E5M2 : Fp8<2, 15, 0x47600000u, 0x38800000u> {  // 57344, 2^-14
   static VOLTA_HD float decode(unsigned char code) {
     const unsigned magnitude = code & 0x7fu;
     const unsigned sign = (code & 0x80u) << 24;

@@ -9,16 +9,19 @@
 //            page); slot = block * block_size + position. Slots outside the cache, -1 first of all, are skipped by the write.
 //            Gathered tokens past the last sequence are left alone; a block id outside the cache reads as zeros.
 // Error      none: bitwise equal to the oracle (kernels/reference/kv_cache.py) for every half and every positive normal scale.
-// Layout     threadIdx.y: token in the block; threadIdx.x: item, a pack of N elements of one head; key heads, then value heads.
+// Layout     threadIdx.y: token in the block; threadIdx.x: item, a pack of N elements of one head; key heads, then value
+//            heads; a thread takes two items at a time, blockDim.x apart.
 // Resources  no shared memory, at most 40 registers, no spills.
 // Method     a division for each element would cost more than the memory traffic of SM70, so the quotient comes from the
 //            reciprocal with one correction step (Markstein 1990: correctly rounded when the reciprocal is, and the divisor's
-//            mantissa is not all ones); scales for which that does not hold are divided by.
+//            mantissa is not all ones); scales for which that does not hold, and packs with NaN or infinity, are divided.
 
 #include "../common/fp8.h"
 #include "common.cuh"
 
 namespace volta {
+
+constexpr int kBatch = 2;  // packs of a thread whose loads are under way together
 
 // A number of the cache: E4M3 and E5M2 live in bytes; Half is the cache that stores x itself.
 struct Half {};
@@ -35,20 +38,94 @@ struct Stored<Half> {
 class Divisor {
  public:
   __device__ __forceinline__ explicit Divisor(float by) : by_(by), reciprocal_(1.0f / by) {
-    const unsigned bits = bits_of(by), exponent = bits >> 23 & 0xffu;
-    exact_ = exponent > 127 - 60 && exponent < 127 + 60 && (bits & 0x7fffffu) != 0x7fffffu;
+    const unsigned bits = bits_of(by), exponent = bits >> 23;  // a negative number has an exponent of 256 or more here
+    fast_ = exponent > 127 - 60 && exponent < 127 + 60 && (bits & 0x7fffffu) != 0x7fffffu;
   }
-  __device__ __forceinline__ float operator()(float x) const {
-    if (!exact_) return x / by_;
+  // Whether `fast` gives the correctly rounded quotient of every finite half that is not negative.
+  __device__ __forceinline__ bool has_fast() const { return fast_; }
+  __device__ __forceinline__ float fast(float x) const {
     const float quotient = x * reciprocal_;
-    const float corrected = fmaf(fmaf(-by_, quotient, x), reciprocal_, quotient);
-    return fabsf(x) < VOLTA_INFINITY && x != 0.0f ? corrected : x;  // NaN, infinity and signed zero stay themselves
+    return fmaf(fmaf(-by_, quotient, x), reciprocal_, quotient);
   }
+  __device__ __forceinline__ float operator()(float x) const { return x / by_; }
 
  private:
   float by_, reciprocal_;
-  bool exact_;
+  bool fast_;
 };
+
+// Whether one of the two halves in a word is NaN or infinite.
+__device__ __forceinline__ bool any_special(unsigned halves) {
+  return (((halves & 0x7fff7fffu) + 0x04000400u) & 0x80008000u) != 0;
+}
+
+__device__ __forceinline__ float2 to_floats(unsigned halves) {
+  return __half22float2(*reinterpret_cast<const __half2*>(&halves));
+}
+
+// Codes of eight halves divided by the scale. Signs are taken from the halves, four at a time.
+template <typename F>
+__device__ __forceinline__ Pack<uint8, 8> encode_pack(const Pack<__half, 8>& x, const Divisor& scale) {
+  const auto halves = *reinterpret_cast<const Pack<unsigned, 4>*>(&x);
+  Pack<uint8, 8> codes;
+  const bool special = any_special(halves.at[0]) || any_special(halves.at[1]) || any_special(halves.at[2]) ||
+                       any_special(halves.at[3]);
+  if (special || !scale.has_fast()) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) codes.at[i] = F::encode(scale(to_float(x.at[i])));
+    return codes;
+  }
+  Pack<unsigned, 2> words;
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const float2 low = to_floats(halves.at[2 * i] & 0x7fff7fffu), high = to_floats(halves.at[2 * i + 1] & 0x7fff7fffu);
+    const unsigned signs = __byte_perm(halves.at[2 * i], halves.at[2 * i + 1], 0x7531) & 0x80808080u;
+    words.at[i] = signs + F::encode_magnitude(scale.fast(low.x)) + (F::encode_magnitude(scale.fast(low.y)) << 8) +
+                  (F::encode_magnitude(scale.fast(high.x)) << 16) + (F::encode_magnitude(scale.fast(high.y)) << 24);
+  }
+  return *reinterpret_cast<const Pack<uint8, 8>*>(&words);
+}
+
+// Halves that two codes (bytes 1 and 3 of a word) stand for, up to a power of two: E5M2 is the top of a half; E4M3 fits a
+// half's exponent field with another bias. Not for E4M3's NaN.
+template <typename F>
+struct Expand;
+template <>
+struct Expand<E5M2> {
+  static constexpr float kFactor = 1.0f;
+  static __device__ __forceinline__ unsigned halves(unsigned codes) { return codes; }
+  static __device__ __forceinline__ bool special(unsigned) { return false; }
+};
+template <>
+struct Expand<E4M3> {
+  static constexpr float kFactor = 256.0f;
+  static __device__ __forceinline__ unsigned halves(unsigned codes) {
+    return (codes & 0x80008000u) | ((codes & 0x7f007f00u) >> 1);
+  }
+  static __device__ __forceinline__ bool special(unsigned four_codes) {
+    return (((four_codes & 0x7f7f7f7fu) + 0x01010101u) & 0x80808080u) != 0;
+  }
+};
+
+template <typename F>
+__device__ __forceinline__ Pack<__half, 8> decode_pack(const Pack<uint8, 8>& codes, float scale) {
+  const auto words = *reinterpret_cast<const Pack<unsigned, 2>*>(&codes);
+  Pack<__half, 8> x;
+  const float factor = scale * Expand<F>::kFactor;  // exact unless it overflows, which only a scale of 2^120 does
+  if (Expand<F>::special(words.at[0]) || Expand<F>::special(words.at[1])) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) x.at[i] = from_float<__half>(F::decode(codes.at[i]) * scale);
+    return x;
+  }
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const unsigned two = __byte_perm(words.at[i / 2], 0, i % 2 == 0 ? 0x1404 : 0x3424);
+    const float2 values = to_floats(Expand<F>::halves(two));
+    x.at[2 * i] = from_float<__half>(values.x * factor);
+    x.at[2 * i + 1] = from_float<__half>(values.y * factor);
+  }
+  return x;
+}
 
 struct CacheStrides {
   int64 block, position, head;
@@ -100,7 +177,7 @@ struct Item {
 };
 
 template <int N>
-__device__ __forceinline__ Item item_of(int item, int key_heads, int key_width, int key_items, int value_width) {
+__device__ __forceinline__ Item item_of(int item, int key_width, int key_items, int value_width) {
   const bool value = item >= key_items;
   const int packs = (value ? value_width : key_width) / N;
   const int index = value ? item - key_items : item;
@@ -108,20 +185,37 @@ __device__ __forceinline__ Item item_of(int item, int key_heads, int key_width, 
   return {value, head, (index - head * packs) * N};
 }
 
+// Where an item lies in the dense tensor and in the cache.
+template <typename F>
+__device__ __forceinline__ __half* dense_at(const CacheSide<F>& side, const Item& item, int64 token) {
+  return side.dense + token * side.token_stride + item.head * side.head_stride + item.at;
+}
+
+template <typename F>
+__device__ __forceinline__ auto* cache_at(const CacheSide<F>& side, const Item& item, int64 block, int position) {
+  return side.cache + block * side.cache_strides.block + position * side.cache_strides.position +
+         item.head * side.cache_strides.head + item.at;
+}
+
 template <typename F, int N>
-__device__ __forceinline__ void write_pack(const CacheSide<F>& side, const Item& item, int64 token, int64 block, int position) {
-  const __half* from = side.dense + token * side.token_stride + item.head * side.head_stride + item.at;
-  auto* to = side.cache + block * side.cache_strides.block + position * side.cache_strides.position +
-             item.head * side.cache_strides.head + item.at;
-  const Pack<__half, N> x = load<__half, N>(from);
-  if constexpr (sizeof(*to) == 2) {
-    store<__half, N>(to, x);
+__device__ __forceinline__ Pack<typename Stored<F>::type, N> encoded(const Pack<__half, N>& x, const float* scale) {
+  if constexpr (sizeof(typename Stored<F>::type) == 2) {
+    return x;
+  } else if constexpr (N == 8) {
+    return encode_pack<F>(x, Divisor(*scale));
   } else {
-    const Divisor scale(*side.scale);
-    Pack<uint8, N> codes;
-#pragma unroll
-    for (int i = 0; i < N; ++i) codes.at[i] = F::encode(scale(to_float(x.at[i])));
-    store<uint8, N>(to, codes);
+    return {F::encode(to_float(x.at[0]) / *scale)};
+  }
+}
+
+template <typename F, int N>
+__device__ __forceinline__ Pack<__half, N> decoded(const Pack<typename Stored<F>::type, N>& x, const float* scale) {
+  if constexpr (sizeof(typename Stored<F>::type) == 2) {
+    return x;
+  } else if constexpr (N == 8) {
+    return decode_pack<F>(x, *scale);
+  } else {
+    return {from_float<__half>(F::decode(x.at[0]) * *scale)};
   }
 }
 
@@ -136,9 +230,23 @@ __device__ __forceinline__ void write(const WriteArguments<F>& a) {
   split(slot, a.block_size, block, position);
   const int key_items = a.key.heads * (a.key.width / N);
   const int items = key_items + a.value.heads * (a.value.width / N);
-  for (int i = threadIdx.x; i < items; i += blockDim.x) {
-    const Item item = item_of<N>(i, a.key.heads, a.key.width, key_items, a.value.width);
-    write_pack<F, N>(item.value ? a.value : a.key, item, token, block, position);
+  for (int first = threadIdx.x; first < items; first += kBatch * blockDim.x) {
+    Pack<__half, N> x[kBatch];
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k) {
+      const int i = first + k * blockDim.x;
+      if (i >= items) break;
+      const Item item = item_of<N>(i, a.key.width, key_items, a.value.width);
+      x[k] = load<__half, N>(dense_at(item.value ? a.value : a.key, item, token));
+    }
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k) {
+      const int i = first + k * blockDim.x;
+      if (i >= items) break;
+      const Item item = item_of<N>(i, a.key.width, key_items, a.value.width);
+      const CacheSide<F>& side = item.value ? a.value : a.key;
+      store<typename Stored<F>::type, N>(cache_at(side, item, block, position), encoded<F, N>(x[k], side.scale));
+    }
   }
 }
 
@@ -150,26 +258,6 @@ __device__ __forceinline__ int request_of(const int* starts, int requests, int64
     if (starts[middle] <= token) low = middle; else high = middle;
   }
   return low;
-}
-
-template <typename F, int N>
-__device__ __forceinline__ void read_pack(
-    const CacheSide<F>& side, const Item& item, int64 token, int64 block, int position, bool present) {
-  __half* to = side.dense + token * side.token_stride + item.head * side.head_stride + item.at;
-  const auto* from = side.cache + block * side.cache_strides.block + position * side.cache_strides.position +
-                     item.head * side.cache_strides.head + item.at;
-  Pack<__half, N> x{};
-  if (present) {
-    if constexpr (sizeof(*from) == 2) {
-      x = load<__half, N>(from);
-    } else {
-      const float scale = *side.scale;
-      const Pack<uint8, N> codes = load<uint8, N>(from);
-#pragma unroll
-      for (int i = 0; i < N; ++i) x.at[i] = from_float<__half>(F::decode(codes.at[i]) * scale);
-    }
-  }
-  store<__half, N>(to, x);
 }
 
 template <typename F, int N>
@@ -186,9 +274,25 @@ __device__ __forceinline__ void gather(const GatherArguments<F>& a) {
   const bool present = block >= 0 && block < a.blocks;
   const int key_items = a.key.heads * (a.key.width / N);
   const int items = key_items + a.value.heads * (a.value.width / N);
-  for (int i = threadIdx.x; i < items; i += blockDim.x) {
-    const Item item = item_of<N>(i, a.key.heads, a.key.width, key_items, a.value.width);
-    read_pack<F, N>(item.value ? a.value : a.key, item, token, present ? block : 0, position, present);
+  for (int first = threadIdx.x; first < items; first += kBatch * blockDim.x) {
+    Pack<typename Stored<F>::type, N> x[kBatch];
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k) {
+      const int i = first + k * blockDim.x;
+      if (i >= items) break;
+      const Item item = item_of<N>(i, a.key.width, key_items, a.value.width);
+      if (present)
+        x[k] = load<typename Stored<F>::type, N>(cache_at(item.value ? a.value : a.key, item, block, position));
+    }
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k) {
+      const int i = first + k * blockDim.x;
+      if (i >= items) break;
+      const Item item = item_of<N>(i, a.key.width, key_items, a.value.width);
+      const CacheSide<F>& side = item.value ? a.value : a.key;
+      const Pack<__half, N> result = present ? decoded<F, N>(x[k], side.scale) : Pack<__half, N>{};
+      store<__half, N>(dense_at(side, item, token), result);
+    }
   }
 }
 

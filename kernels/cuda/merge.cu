@@ -3,7 +3,7 @@
 //   m = max_r l_r    w_r = b^(l_r - m)    out = round(sum_r w_r o_r / sum_r w_r)    L = m + log_b(sum_r w_r)
 //   with a gate: out = round(out * round(sigmoid(gate)))
 //
-// b is 2 or e. NaN and +infinity in l count as -infinity. A part with l = -infinity has weight 0 and its o is not read;
+// b is 2 or e. NaN and +infinity in l count as -infinity. A part with l = -infinity has weight 0 and its o does not count, NaN or not;
 // when all parts are empty, out = 0 and L = -infinity.
 //
 // Contract   parts[part, token, head, element] with unit element stride; any other strides; at most 64 parts.
@@ -44,11 +44,12 @@ __device__ __forceinline__ void merge_pack(const MergeArguments<P, T>& a, int64 
   for (int r = 0; r < a.count; ++r) largest = fmaxf(largest, cleaned(lse[r * a.lse_part]));
   float total = 0.0f, sum[N] = {};
   const P* part = a.parts + token * a.token_stride + head * a.head_stride + at;
+#pragma unroll 2
   for (int r = 0; r < a.count; ++r) {
+    const Pack<P, N> o = load<P, N>(part + r * a.part_stride);  // on its way before its weight is known
     const float l = cleaned(lse[r * a.lse_part]);
     if (l == -VOLTA_INFINITY) continue;
     const float weight = a.base2 ? exp2f(l - largest) : expf(l - largest);
-    const Pack<P, N> o = load<P, N>(part + r * a.part_stride);
     total += weight;
 #pragma unroll
     for (int i = 0; i < N; ++i) sum[i] = fmaf(weight, to_float(o.at[i]), sum[i]);

@@ -8,7 +8,7 @@
 // Contract   rows of `columns` elements, unit stride inside a row, any strides between rows (Rows); out may be x itself.
 // Error      against the float64 oracle (kernels/reference/norm.py), for up to 32,768 columns: 2^-18 relative before the
 //            last rounding, so an fp16 result is the oracle's or its neighbour. z is exact (one correctly rounded addition).
-// Layout     `block`: one row a block, thread t holds packs t, t + threads, ...; four packs stay in registers, longer rows
+// Layout     `block`: one row a block, thread t holds packs t, t + threads, ...; two packs stay in registers, longer rows
 //            are read twice. `warp`: one row for each group of 2..32 lanes, 256 threads a block, for short rows.
 // Order      the sum's order depends on `columns` and on the pack width alone: the same bits for every batch size.
 // Resources  128 bytes of shared memory, at most 64 registers, no spills.
@@ -18,7 +18,7 @@
 
 namespace volta {
 
-constexpr int kHeld = 4;  // packs of a row that a thread keeps in registers
+constexpr int kHeld = 2;  // packs of a row that a thread keeps in registers
 
 template <typename T>
 struct NormArguments {

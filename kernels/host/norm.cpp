@@ -34,7 +34,7 @@ Kernel rms_kernels[4][2] = VOLTA_KERNELS("rms_norm");
 Kernel fused_kernels[4][2] = VOLTA_KERNELS("fused_add_rms_norm");
 #undef VOLTA_KERNELS
 
-constexpr std::int64_t kWarpColumns = 1024;  // rows up to this long are taken by one warp or less
+constexpr std::int64_t kWarpColumns = 512;  // rows up to this long are taken by one warp or less
 
 // Threads follow from the number of packs alone, so that the reduction order does too.
 void launch_norm(Kernel (&kernels)[4][2], const View& in, const Arguments& a, bool packed) {
@@ -44,7 +44,7 @@ void launch_norm(Kernel (&kernels)[4][2], const View& in, const Arguments& a, bo
   Kernel(&kernel)[2] = kernels[(half ? 0 : 2) + (packed ? 0 : 1)];
   Shape shape;
   if (a.columns <= kWarpColumns) {
-    while (shape.block_x < packs && shape.block_x < 32) shape.block_x *= 2;
+    while (2 * shape.block_x < packs && shape.block_x < 32) shape.block_x *= 2;  // two packs a lane
     shape.block_y = 256 / shape.block_x;
     shape.grid_x = static_cast<unsigned>((a.rows + shape.block_y - 1) / shape.block_y);
     launch(kernel[1], in.device, shape, a);

@@ -128,9 +128,8 @@ bool packable(const View& view, int elements) {
 
 Shape tile(std::int64_t tokens, std::int64_t items) {
   Shape shape;
-  unsigned width = 32;
-  while (width < items && width < 256) width *= 2;
-  if (items < 32) width = items <= 8 ? 8 : items <= 16 ? 16 : 32;
+  unsigned width = 8;
+  while (2 * width < items && width < 256) width *= 2;  // two items a thread, so that their loads overlap
   shape.block_x = width;
   shape.block_y = static_cast<unsigned>(256 / width);
   shape.grid_x = static_cast<unsigned>((tokens + shape.block_y - 1) / shape.block_y);
