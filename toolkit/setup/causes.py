@@ -37,7 +37,7 @@ CAUSES = (
         r"|Network is unreachable|RemoteDisconnected|IncompleteRead|HTTP error 5\d\d|ERROR: 5\d\d",
         "the package index did not answer",
         "check the network (`pip config list` shows which index is asked) and run the same command again;"
-        " what was fetched is kept",
+        " what is installed is kept",
     ),
     Cause(
         r"HTTP error 40[13]|ERROR: 40[13]",

@@ -18,7 +18,7 @@ BESIDE_TORCH = ("torchvision", "torchaudio", "torchcodec")  # the registry's bui
 
 def wrong_versions(files: list[str]) -> Iterator[str]:
     """Pinned packages that are absent or of another version."""
-    from packaging.requirements import Requirement
+    from pip._vendor.packaging.requirements import Requirement  # pip is the one package that is always there
 
     for line in (line for file in files for line in Path(file).read_text(encoding="utf-8").splitlines()):
         if line.startswith("#") or not line.strip():

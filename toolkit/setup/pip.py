@@ -50,7 +50,7 @@ class Pip:
             raise self._failure(code, said)
 
     def _run(self, arguments: Sequence[str]) -> tuple[int, str]:
-        options = ["--no-deps", "--no-build-isolation", "--no-input", "--disable-pip-version-check"]
+        options = ["--no-deps", "--no-compile", "--no-build-isolation", "--no-input", "--disable-pip-version-check"]
         command = [
             str(self.place.python),
             "-I",

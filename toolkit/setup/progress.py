@@ -45,6 +45,8 @@ class Progress:
             self._draw(f"{self._title}: {self._found} packages found")
         elif line.startswith("Installing collected packages"):
             self._draw(f"{self._title}: unpacking {self._found} packages")
+        elif line.startswith("WARNING: Retrying"):
+            self._draw(f"{self._title}: the package index does not answer, asking again")
 
     def _draw(self, text: str) -> None:
         if sys.stderr.isatty():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -16,18 +17,30 @@ OURS = ".made-by-quickstart"  # what carries this file may be deleted and made a
 
 
 def usable(venv: Path, version: str | None) -> bool:
-    """Whether its interpreter runs, is new enough (or exactly the version asked for), and has pip."""
+    """Whether its interpreter runs, is new enough (or exactly the version asked for), and has pip.
+
+    One that was moved is not: its scripts name the interpreter's old path.
+    """
     made_with = python_version(venv)
-    if made_with is None or (version is not None and made_with != version):
+    if made_with is None or (version is not None and made_with != version) or _moved(venv):
         return False
     probe = "import sys, pip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))"
+    command = [str(venv / "bin" / "python"), "-I", "-c", probe]
     try:
-        return (
-            subprocess.run([venv / "bin" / "python", "-I", "-c", probe], capture_output=True, check=False).returncode
-            == 0
-        )
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
     except OSError:
         return False
+
+
+def _moved(venv: Path) -> bool:
+    try:
+        return (venv / OURS).read_text(encoding="utf-8") != _mark(venv)
+    except FileNotFoundError:  # not made by us, so it must be taken as it is
+        return False
+
+
+def _mark(venv: Path) -> str:
+    return f"{venv}\n./quickstart made this folder there and may delete it and make it again.\n"
 
 
 def clear(venv: Path) -> str:
@@ -35,10 +48,7 @@ def clear(venv: Path) -> str:
 
     The folder itself stays where it is a link to another disk.
     """
-    if not venv.is_dir():
-        venv.unlink(missing_ok=True)
-        return ""
-    if not any(venv.iterdir()):
+    if not os.path.lexists(venv) or (venv.is_dir() and not any(venv.iterdir())):
         return ""
     if (venv / OURS).exists():
         for entry in sorted(venv.iterdir(), key=lambda item: item.name == OURS):  # the mark goes last
@@ -52,8 +62,9 @@ def clear(venv: Path) -> str:
 def make(venv: Path) -> None:
     """Make a fresh one with the interpreter that runs this, marked as ours before anything else is in it."""
     venv.mkdir(exist_ok=True)
-    (venv / OURS).write_text("./quickstart may delete this folder and make it again.\n", encoding="utf-8")
-    made = subprocess.run([sys.executable, "-I", "-m", "venv", venv], capture_output=True, text=True, check=False)
+    (venv / OURS).write_text(_mark(venv), encoding="utf-8")
+    command = [sys.executable, "-I", "-m", "venv", str(venv.resolve())]  # venv refuses a link
+    made = subprocess.run(command, capture_output=True, text=True, check=False)
     if made.returncode != 0:
         said = (made.stdout + made.stderr).strip().splitlines()
         raise CheckFailedError(
@@ -80,13 +91,13 @@ def incomplete(venv: Path) -> Iterator[Path]:
 
 
 def _present(packages: Path, row: str) -> bool:
-    """Whether a RECORD row's file is there with the size it names; byte code may be absent."""
+    """Whether a RECORD row's file is there with the size it names; byte code is anyone's to write again."""
     name, _, size = row.rsplit(",", 2)
     file = packages / name.strip('"')
     try:
-        return not size or file.stat().st_size == int(size)
+        return not size or name.endswith(".pyc") or file.stat().st_size == int(size)
     except OSError:
-        return name.endswith(".pyc")
+        return False
 
 
 def repair(venv: Path) -> list[str]:

@@ -1,0 +1,126 @@
+"""The pure parts of ./quickstart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from toolkit.setup import lock, space
+from toolkit.setup.__main__ import command
+from toolkit.setup.causes import cause, package
+from toolkit.setup.stamp import python_version
+
+
+@pytest.mark.parametrize(
+    ("needed", "present", "free", "missing"),
+    [(4, 0, 4, 0), (4, 0, 3, 1), (4, 3, 1, 0), (4, 5, 0, 0), (4, 1, 1, 2)],
+)
+def test_shortfall(needed: int, present: int, free: int, missing: int) -> None:
+    assert space.shortfall(needed, present, free) == missing
+
+
+def test_size_counts_blocks_on_the_disk(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"x" * 100_000)
+    (tmp_path / "dangling").symlink_to("nowhere")
+    assert 100_000 <= space.size(tmp_path) < 200_000
+    assert space.size(tmp_path / "absent") == 0
+
+
+@pytest.mark.parametrize(
+    ("said", "why", "name"),
+    [
+        (
+            "Collecting torch==1\nERROR: Could not install packages: [Errno 28] No space left on device",
+            "the disk is full",
+            "torch==1",
+        ),
+        (
+            (
+                "WARNING: Retrying after connection broken by 'NewConnectionError(Name or service not known)'\n"
+                "ERROR: Could not find a version that satisfies the requirement a==1 (from versions: none)\n"
+                "ERROR: No matching distribution found for a==1\n"
+            ),
+            "the package index did not answer",
+            "a==1",
+        ),
+        (
+            "ERROR: No matching distribution found for b==2",
+            "the package index has no build of it for this machine and this Python",
+            "b==2",
+        ),
+        (
+            (
+                "Collecting c==3\nSSLError(SSLCertVerificationError(1, '[SSL: CERTIFICATE_VERIFY_FAILED]'))\n"
+                "ERROR: No matching distribution found for c==3"
+            ),
+            "the package index's certificate was not accepted, as behind a proxy that opens TLS",
+            "c==3",
+        ),
+    ],
+)
+def test_a_known_cause_is_told_from_what_pip_said(said: str, why: str, name: str) -> None:
+    known = cause(said)
+    assert known is not None
+    assert (known.why, package(said)) == (why, name)
+
+
+def test_an_unknown_failure_has_no_cause() -> None:
+    assert cause("error: subprocess-exited-with-error") is None
+    assert package("nothing") == ""
+
+
+DEFAULT = ["-P", "-m", "toolkit.serve", "+recipe=smollm2_cpu"]
+
+
+@pytest.mark.parametrize("arguments", [[], ["until=answered"], ["server.recipe_like=1"], ["-m", "kv=a,b"]])
+def test_serve_without_a_recipe_gets_the_default_one(arguments: list[str]) -> None:
+    assert command("serve", arguments) == [*DEFAULT, *arguments]
+
+
+@pytest.mark.parametrize(
+    "argument", ["+recipe=x", "recipe=x", "++recipe=x", "+recipe@_global_=x", "receipt=f", "--config-name=x", "-cp=x"]
+)
+def test_serve_with_a_recipe_keeps_it(argument: str) -> None:
+    assert command("serve", ["dry_run=true", argument]) == ["-P", "-m", "toolkit.serve", "dry_run=true", argument]
+
+
+def test_other_verbs_get_no_recipe() -> None:
+    assert command("plan", ["a=1"]) == ["-P", "-m", "toolkit.plan", "a=1"]
+    assert command("test", ["-k", "x"]) == ["-m", "pytest", "-k", "x"]
+
+
+@pytest.mark.parametrize(
+    ("text", "version"), [("version = 3.11.7\n", "3.11"), ("home = x\nversion_info = 3.13.0\n", "3.13"), ("x", None)]
+)
+def test_python_version_of_an_environment(tmp_path: Path, text: str, version: str | None) -> None:
+    (tmp_path / "pyvenv.cfg").write_text(text)
+    assert python_version(tmp_path) == version
+
+
+def test_locks_of_several_pythons_are_merged_with_markers() -> None:
+    resolved = {
+        "3.11": {"same": "1", "split": "1", "early": "1"},
+        "3.12": {"same": "1", "split": "2", "late": "3"},
+        "3.13": {"same": "1", "split": "3", "late": "3"},
+    }
+    assert lock.merged(resolved) == [
+        'early==1; python_version < "3.12"',
+        'late==3; python_version >= "3.12"',
+        "same==1",
+        'split==1; python_version < "3.12"',
+        'split==2; python_version >= "3.12" and python_version < "3.13"',
+        'split==3; python_version >= "3.13"',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "name"), [("Foo_Bar.baz[x]>=1; y", "foo-bar-baz"), ("torch==2.13.0+cpu", "torch"), ("; x", "")]
+)
+def test_project_names_are_normalized(line: str, name: str) -> None:
+    assert lock.normalized(line) == name
+
+
+def test_requirement_files_are_read_without_comments(tmp_path: Path) -> None:
+    (tmp_path / "a.in").write_text("# head\na==1  # why\n\nb\n")
+    assert lock.lines_of(tmp_path / "a.in") == ["a==1", "b"]
