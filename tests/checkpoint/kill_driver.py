@@ -1,7 +1,8 @@
 """Runs a build again and again in a child that kills itself at its first, second, ... file operation, until one lives.
 
-python kill_driver.py SCENARIO CACHE: after each kill the cache is checked and the build repeated, which must converge.
-Prints one JSON object: how many kills, how many of them found the entry published. Forking keeps the imports loaded.
+python kill_driver.py SCENARIO CACHE STRIDE (only each STRIDE-th operation is tried): after each kill the cache is
+checked and the build repeated, which must converge. Prints one JSON object: how many kills, and how often an
+entry was there. Forking keeps the imports loaded.
 """
 
 from __future__ import annotations
@@ -105,11 +106,10 @@ def main() -> None:
         shutil.copytree(cache / "wheels", cache.parent / "warm" / "wheels")
         package(cache.parent / "warm", Silent())
     kills = published = 0
-    while True:
+    for left in range(1, sys.maxsize, int(sys.argv[3])):
         shutil.rmtree(store.root, ignore_errors=True)
         if scenario is damaged:
             stub(cache, Silent())
-        left = kills + 1
         status = in_child(lambda left=left: scenario(cache, Countdown(cache, left)))
         if os.WIFEXITED(status):
             assert os.WEXITSTATUS(status) == 0, f"after {kills} operations: exit {os.WEXITSTATUS(status)}"

@@ -98,14 +98,17 @@ def folder(gguf: Path, config: CheckpointConfig, tmp_path_factory: pytest.TempPa
 
 
 @pytest.fixture(scope="module")
-def reference(gguf: Path) -> Any:
-    """transformers' reading of the GGUF file, in float32 (what from_pretrained does with it, without accelerate)."""
+def reference(gguf: Path, folder: Path) -> Any:
+    """transformers' reading of the GGUF file, in float32: what from_pretrained does with it, without accelerate.
+
+    The converted folder only saves drawing initial weights: all of them are replaced.
+    """
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
     from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
     config = AutoConfig.from_pretrained(gguf.parent, gguf_file=gguf.name)
-    model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    model = AutoModelForCausalLM.from_pretrained(folder, config=config, dtype=torch.float32)
     tensors = load_gguf_checkpoint(str(gguf), return_tensors=True, model_to_load=model)["tensors"]
     told = model.load_state_dict(tensors, strict=False)
     assert (told.missing_keys, told.unexpected_keys) == (["lm_head.weight"], [])  # it is the embedding

@@ -131,7 +131,7 @@ def test_verify_reads_every_byte(store: Store) -> None:
 def test_what_dead_builders_left_is_removed_and_a_live_one_is_not(store: Store) -> None:
     store.build(KEY, make, Silent())
     staging, locks = store.root / ".staging", store.root / ".locks"
-    for name in ("dead-1", "dead-2.damaged", "alive"):
+    for name in ("dead-1", "dead-2~damaged", "alive"):
         (staging / name).mkdir()
         (staging / name / "part").touch()
     second = Key("model", {"from": "second"})

@@ -12,7 +12,7 @@ from typing import Any
 from toolkit.checkpoint.index import INDEX_FILE, read_index
 from toolkit.checkpoint.local import CONFIG_FILE
 from toolkit.checkpoint.progress import Progress, step
-from toolkit.errors import CheckFailedError, ConfigurationError, ToolkitError
+from toolkit.errors import CheckFailedError, ConfigurationError
 
 _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+", re.ASCII)
 _REVISION = re.compile(r"[0-9a-f]{40}")
@@ -73,7 +73,12 @@ def download(source: HubSource, progress: Progress) -> Path:
         return source.folder
     try:
         missing = _missing_bytes(source)
-        _check_space(missing)
+    except Exception as error:
+        if is_whole(source.folder):  # downloaded by a tool that kept no list
+            return source.folder
+        raise _explained(source, error) from error
+    _check_space(missing)
+    try:
         with step(progress, f"downloading {source.repository}", missing):
             snapshot_download(**_arguments(source), tqdm_class=_reporting(progress))
     except Exception as error:
@@ -108,12 +113,12 @@ def _complete(source: HubSource) -> bool:
 def _missing_bytes(source: HubSource) -> int:
     """Bytes of the files that are still to be downloaded (a file that was broken off counts whole)."""
     from huggingface_hub import HfApi
-    from huggingface_hub.hf_api import RepoFile
     from huggingface_hub.utils._paths import filter_repo_objects
 
+    # Asked first, as it is not retried for half a minute: whoever is offline learns it at once.
     api = HfApi(endpoint=os.environ.get("HF_ENDPOINT"))
-    tree = api.list_repo_tree(source.repository, recursive=True, revision=source.revision)
-    sizes = {entry.path: entry.size for entry in tree if isinstance(entry, RepoFile)}
+    listed = api.model_info(source.repository, revision=source.revision, files_metadata=True).siblings or []
+    sizes = {file.rfilename: file.size or 0 for file in listed}
     wanted = filter_repo_objects(sizes, allow_patterns=list(ALLOWED), ignore_patterns=list(IGNORED))
     return sum(sizes[path] for path in wanted if not (source.folder / path).exists())
 
@@ -152,8 +157,6 @@ def _explained(source: HubSource, error: Exception) -> Exception:
     from huggingface_hub import errors
 
     place = f"{source.repository} at {source.revision[:12]}"
-    if isinstance(error, ToolkitError):
-        return error
     if isinstance(error, errors.GatedRepoError):
         what, fix = (
             f"{place} is gated",
@@ -164,7 +167,7 @@ def _explained(source: HubSource, error: Exception) -> Exception:
     elif isinstance(error, errors.RepositoryNotFoundError):
         what = f"the hub knows no {source.repository}, or it is private"
         fix = "correct checkpoint.source.repository, or log in with `hf auth login` (or set HF_TOKEN)"
-    elif isinstance(error, OSError):  # the library's and the HTTP client's errors of transport among them
+    elif isinstance(error, OSError | errors.HTTPError):  # type: ignore[attr-defined]
         what = f"{place} is not complete in {hub_cache()}, and the hub cannot be reached"
         fix = "connect to the network and run this again (it resumes), or set checkpoint.source.kind=local and its path"
     else:

