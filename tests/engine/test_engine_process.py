@@ -12,7 +12,7 @@ from harness import gone, helper_pids, marked, until
 
 from toolkit.engine import proc, process
 from toolkit.engine.events import EngineExited, EngineGone, WardenLost
-from toolkit.engine.sweep import remains
+from toolkit.engine.sweep import Scent, remains
 from toolkit.errors import EngineError
 
 ALL_HELPERS = ["session", "daemon", "clean"]
@@ -75,12 +75,14 @@ def test_shared_memory_is_not_left_behind_by_a_kill(start):
 
 
 def test_when_the_warden_is_killed_everything_else_is_found(start):
-    run = start(children=["session", "daemon"])
-    helpers = helper_pids(run.log, 2)
+    run = start(children=ALL_HELPERS)
+    helpers = helper_pids(run.log, 3)
+    assert {p.pid for p in run.engine.processes()} == {run.engine.pid, *helpers}
     os.kill(run.engine.warden_pid, signal.SIGKILL)
     assert run.event() == WardenLost()
     until(lambda: gone([run.engine.pid]))  # the kernel killed it with its parent
-    assert {p.pid for p in remains(str(run.folder), run.engine.pid)} >= set(helpers)
+    left = {p.pid for p in remains(Scent(str(run.folder)))}
+    assert len(left & set(helpers)) == 2  # by the marker alone; the third dropped it
     assert run.engine.make_sure() == ()
     assert gone(helpers)
 

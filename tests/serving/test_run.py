@@ -1,15 +1,16 @@
 """Every edge of the state machine, through the real machinery: stopped, starting, ready, stopping, stopped."""
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
 
 import pytest
-from harness import gone, helper_pids, marked, standin_argv, until
+from harness import gone, helper_pids, marked, standin_argv
 
 from toolkit.config.schema.verbs import Until
-from toolkit.errors import EngineError
+from toolkit.errors import ConfigurationError, EngineError
 from toolkit.runs.receipt import Outcome
 from toolkit.runs.state import read_state
 
@@ -191,17 +192,17 @@ def test_a_server_that_takes_the_port_while_ours_starts_is_recognised(case):
 
 
 def test_a_killed_warden_takes_the_engine_with_it(case):
-    run = case(Until.stopped, children=ALL_HELPERS)
+    run = case(Until.stopped, children=["session", "daemon"])
     helpers = []
 
     def kill() -> None:
-        helpers.extend(helper_pids(run.folder.log, 3))
+        helpers.extend(helper_pids(run.folder.log, 2))
         os.kill(run.state["warden"]["pid"], signal.SIGKILL)
 
     run.when(run.reporter.is_ready.is_set, kill)
     error = fails(run)
     assert error.what == "the process that supervises the engine was killed, and the engine with it"
-    until(lambda: gone(helpers[:2]))
+    assert gone(helpers)
 
 
 def test_the_log_is_followed_once_the_server_is_ready(case):
@@ -216,3 +217,32 @@ def test_nothing_is_marked_before_or_after(case):
     assert marked(run.folder.path) == []
     run.carry_out()
     assert marked(run.folder.path) == []
+
+
+def test_a_run_whose_folder_is_removed_is_stopped_all_the_same(case):
+    run = case(Until.stopped, children=ALL_HELPERS)
+    helpers = []
+
+    def remove() -> None:
+        helpers.extend(helper_pids(run.folder.log, 3))
+        shutil.rmtree(run.folder.path)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    run.when(lambda: run.answers, remove)
+    assert run.carry_out().exit_code == 143
+    assert gone(helpers)
+    assert marked(run.folder.path) == []
+    assert [notice.split(":")[0] for notice in run.reporter.notices] == [
+        "the run's state cannot be written",
+        "the run's state cannot be written",
+        "the receipt cannot be written",
+    ]
+
+
+def test_records_that_cannot_be_written_are_an_error_before_anything_starts(case):
+    run = case()
+    shutil.rmtree(run.folder.path)
+    with pytest.raises(ConfigurationError) as caught:
+        run.carry_out()
+    assert caught.value.what == "the run's records cannot be written"
+    assert run.reporter.phases == []

@@ -1,7 +1,6 @@
 """Known causes of an engine that ended: a line of its log, what it means, and what to change.
 
-The table holds what users of V100 servers met (docs/known-causes.md); the first entry that fits wins, so the specific
-ones come first.
+The table holds what users of V100 servers met; the first entry that fits wins, so the specific ones come first.
 """
 
 from __future__ import annotations

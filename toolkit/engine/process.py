@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 import toolkit
 from toolkit.engine import linux, proc
 from toolkit.engine.events import EngineExited, EngineGone, Event, WardenLost
-from toolkit.engine.sweep import sweep
+from toolkit.engine.sweep import Scent, sweep
 from toolkit.errors import EngineError
 
 WARDEN = "import sys; sys.path.insert(0, sys.argv[1]); from toolkit.engine.warden import main; main()"
@@ -78,6 +78,7 @@ class EngineProcess:
         self.pid = pid
         self._warden = warden
         self._folder = folder
+        self._seen: set[tuple[int, int]] = set()
 
     @property
     def warden_pid(self) -> int:
@@ -85,8 +86,10 @@ class EngineProcess:
         return self._warden.process.pid
 
     def processes(self) -> list[proc.Process]:
-        """Every process of the engine."""
-        return [p for p in proc.descendants(self.warden_pid, proc.all_processes()) if not p.dead]
+        """Every process of the engine; make_sure() will know them again."""
+        found = [p for p in proc.descendants(self.warden_pid, proc.all_processes()) if not p.dead]
+        self._seen |= {(process.pid, process.started) for process in found}
+        return found
 
     def terminate(self) -> None:
         """Stop politely; whatever is left after the grace is killed."""
@@ -102,7 +105,7 @@ class EngineProcess:
         self._warden.process.wait()
         with suppress(BrokenPipeError):
             self._warden.orders.close()
-        return sweep(str(self._folder), self.pid, LOST_S)
+        return sweep(Scent(str(self._folder), self.pid, frozenset(self._seen)), LOST_S)
 
 
 def start(launch: Launch, inbox: SimpleQueue[Event]) -> EngineProcess:

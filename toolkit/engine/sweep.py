@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 
 from toolkit.engine import proc
 from toolkit.engine.warden import TRACKERS_S
@@ -13,26 +14,39 @@ from toolkit.engine.warden import TRACKERS_S
 AGAIN_S = 0.02
 
 
-def remains(folder: str, group: int | None) -> tuple[proc.Process, ...]:
-    """Living processes of a run: those that carry its marker, and the engine's process group and session.
+@dataclass(frozen=True)
+class Scent:
+    """What the processes of a run are known by."""
 
-    The marker is inherited over every fork and exec, also where a process leaves its group, session and parent.
-    """
+    folder: str
+    """The marker's value; inherited over every fork and exec, also where a process leaves group, session and parent."""
+    group: int | None = None
+    """The engine's process group and session, as long as its number cannot have been reused."""
+    seen: frozenset[tuple[int, int]] = frozenset()
+    """PID and start of processes that were seen below the engine, whatever they made of themselves since."""
+
+    def fits(self, process: proc.Process) -> bool:
+        """Whether a process belongs to the run."""
+        return (
+            (process.pid, process.started) in self.seen
+            or self.group in (process.group, process.session)
+            or proc.marker_of(process.pid) == self.folder
+        )
+
+
+def remains(scent: Scent) -> tuple[proc.Process, ...]:
+    """Living processes of a run, without this one."""
     here = os.getpid()
     return tuple(
-        process
-        for process in proc.all_processes()
-        if not process.dead
-        and process.pid != here
-        and (group in (process.group, process.session) or proc.marker_of(process.pid) == folder)
+        process for process in proc.all_processes() if not process.dead and process.pid != here and scent.fits(process)
     )
 
 
-def sweep(folder: str, group: int | None, patience_s: float) -> tuple[proc.Process, ...]:
+def sweep(scent: Scent, patience_s: float) -> tuple[proc.Process, ...]:
     """Kill all that remains of a run; what still lives after `patience_s` seconds is returned."""
     started = time.monotonic()
     deadline = started + patience_s
-    while left := remains(folder, group):
+    while left := remains(scent):
         spare_trackers = time.monotonic() - started < TRACKERS_S
         for process in left:
             if not (spare_trackers and proc.is_resource_tracker(process.pid)):

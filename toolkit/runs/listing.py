@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from toolkit.engine import proc
-from toolkit.engine.sweep import remains
+from toolkit.engine.sweep import Scent, remains
 from toolkit.errors import ConfigurationError
 from toolkit.runs.folder import RunFolder, all_runs
 from toolkit.runs.state import RunState, State, read_state
@@ -49,7 +49,7 @@ def look(root: Path) -> list[Seen]:
     for folder in all_runs(root):
         state = read_state(folder.state)
         if state is not None:
-            left = remains(str(folder.path), None) if state.state is not State.stopped else ()
+            left = remains(Scent(str(folder.path))) if state.state is not State.stopped else ()
             seen.append(Seen(folder, state, tuple(process for process in left if not _supervises(process, state))))
     return seen
 

@@ -81,7 +81,7 @@ class StateFile:
         if state not in NEXT[self.current.state]:
             raise ValueError(f"no transition from {self.current.state.value} to {state.value}")
         self.current = replace(self.current, state=state, since=time.time(), reason=reason)
-        self._write()
+        self._write()  # what is current is right even where this fails
 
     def started(self, warden: int, engine: int) -> None:
         """Record the engine's processes; one that has died already is left out."""

@@ -7,13 +7,14 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from queue import SimpleQueue
+from typing import Any
 
 from toolkit.config.schema.verbs import Until
 from toolkit.engine import proc
 from toolkit.engine.answer import Answer
 from toolkit.engine.events import Event
 from toolkit.engine.log import tail
-from toolkit.errors import ToolkitError
+from toolkit.errors import ConfigurationError, ToolkitError
 from toolkit.runs.packages import Package, import_path, installed
 from toolkit.runs.receipt import Outcome
 from toolkit.runs.state import StateFile
@@ -62,8 +63,16 @@ class Run:
 
     def _prepare(self, inbox: SimpleQueue[Event]) -> Supervisor:
         folder, address = self.session.folder, self.request.client.address
-        state = StateFile(folder.state, folder.name, address.model, address.url, self.request.launch.grace_s)
-        self.session.record()
+        try:
+            state = StateFile(folder.state, folder.name, address.model, address.url, self.request.launch.grace_s)
+            self.session.record()
+        except OSError as error:
+            raise ConfigurationError(
+                "the run's records cannot be written",
+                where=str(folder.path),
+                why=str(error.strerror),
+                fix="free some space, or set runs=FOLDER",
+            ) from error
         return Supervisor(self.request, state, self.timings, self.reporter, inbox)
 
     def _live(self, supervisor: Supervisor) -> Outcome:
@@ -74,7 +83,7 @@ class Run:
             self.packages.begin()
             answer = supervisor.until_answered()
             seconds = dict(self.timings.seconds)
-            self.session.record(answer=answer_record(answer), timings=seconds, packages=self.packages.result())
+            self._record(answer=answer_record(answer), timings=seconds, packages=self.packages.result())
             self.on_answer(answer)
             if self.until is Until.stopped:
                 self.timings.begin("serving")
@@ -88,8 +97,14 @@ class Run:
             supervisor.stop(outcome.reason)
         finally:
             seconds = dict(self.timings.seconds)
-            self.session.record(outcome=outcome, timings=seconds, packages=self.packages.result())
+            self._record(outcome=outcome, timings=seconds, packages=self.packages.result())
             self.reporter.close()
+
+    def _record(self, **changes: Any) -> None:
+        try:
+            self.session.record(**changes)
+        except OSError as error:
+            self.reporter.notice(f"the receipt cannot be written: {error}")
 
 
 class Later:

@@ -44,7 +44,7 @@ def find_leftovers(processes: Sequence[proc.Process]) -> Leftovers:
 
 def clear(runs: Iterable[Path]) -> dict[str, tuple[proc.Process, ...]]:
     """Kill what dead runs left; by run, what survived even that."""
-    return {folder.name: sweep.sweep(str(folder), None, PATIENCE_S) for folder in runs}
+    return {folder.name: sweep.sweep(sweep.Scent(str(folder)), PATIENCE_S) for folder in runs}
 
 
 def _is_dead(folder: Path) -> bool:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from toolkit.engine import proc
-from toolkit.engine.sweep import sweep
+from toolkit.engine.sweep import Scent, sweep
 from toolkit.runs.listing import Seen
 
 MARGIN_S = 15.0
@@ -30,7 +30,7 @@ class Stopped:
 def stop(run: Seen) -> Stopped:
     """Ask the run's `serve` to stop; kill it when it does not, and whatever is left after it."""
     how = _end(run.state.serve, run.state.grace_s + MARGIN_S)
-    return Stopped(run.folder.name, how, sweep(str(run.folder.path), None, PATIENCE_S))
+    return Stopped(run.folder.name, how, sweep(Scent(str(run.folder.path)), PATIENCE_S))
 
 
 def _end(serve: proc.Identity, patience_s: float) -> str:

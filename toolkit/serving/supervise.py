@@ -34,6 +34,10 @@ from toolkit.serving.reporter import Reporter
 
 TICK_S = 0.1
 """How often the log is read while the engine starts; its end needs no polling, the warden tells it at once."""
+FOLLOW_S = 0.25
+"""How often it is read afterwards."""
+LOOK_S = 5.0
+"""How often the engine's processes are noted while it serves."""
 MEASURE_S = 1.0
 DEATH_FIRST_S = 0.5
 """A failed question waits this long for the news that the engine died, which is then the better explanation."""
@@ -82,12 +86,13 @@ class Supervisor:
             EngineError: the port is taken by now, or the program cannot be executed.
         """
         address = self._request.client.address
-        self._state.move(State.starting)
+        self._move(State.starting)
         if is_busy(address.host, address.port):
             raise port_taken(address)
         self._enter(Phase.importing)
         self._engine = process.start(self._request.launch, self._inbox)
-        self._state.started(self._engine.warden_pid, self._engine.pid)
+        with self._recording():
+            self._state.started(self._engine.warden_pid, self._engine.pid)
 
     def until_answered(self) -> Answer:
         """Wait until the engine is up and has answered.
@@ -102,7 +107,7 @@ class Supervisor:
                 event = self._next(TICK_S)
                 if isinstance(event, Answered):
                     self._timings.end()
-                    self._state.move(State.ready)
+                    self._move(State.ready)
                     self._reporter.ready()
                     return event.answer
                 if isinstance(event, ProbeFailed):
@@ -114,9 +119,13 @@ class Supervisor:
 
     def until_stopped(self) -> None:
         """Stay until a signal comes (StopRequestedError) or the engine dies (EngineError)."""
+        looked = time.monotonic()
         while True:
-            self._next(TICK_S)
+            self._next(FOLLOW_S)
             self._reporter.log(self._log.new_lines())
+            if self._engine is not None and time.monotonic() - looked >= LOOK_S:
+                self._engine.processes()  # remembered, so that they are found even without their warden
+                looked = time.monotonic()
 
     def stop(self, reason: str) -> None:
         """Stop the engine politely, and then for certain; a further signal kills at once.
@@ -129,13 +138,13 @@ class Supervisor:
             if not self._gone:
                 self._timings.begin("stopping")
                 self._reporter.phase("stopping")
-                self._state.move(State.stopping)
+                self._move(State.stopping)
                 self._engine.terminate()
                 self._await_gone(self._engine)
             survivors = self._engine.make_sure()
             self._check_port()
         self._timings.end()
-        self._state.move(State.stopped, reason)
+        self._move(State.stopped, reason)
         if survivors:
             raise survived(survivors)
 
@@ -187,6 +196,18 @@ class Supervisor:
             progress.used(measure(self._engine.processes()), now)
         if progress.expired(now):
             raise no_progress(progress.timeout_s, self._doing(), self._request.launch.log)
+
+    def _move(self, state: State, reason: str = "") -> None:
+        with self._recording():
+            self._state.move(state, reason)
+
+    @contextmanager
+    def _recording(self) -> Iterator[None]:
+        """A full disk or a removed folder must keep no engine from being stopped."""
+        try:
+            yield
+        except OSError as error:
+            self._reporter.notice(f"the run's state cannot be written: {error}")
 
     def _enter(self, phase: Phase) -> None:
         self._phase = phase

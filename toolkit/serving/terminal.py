@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, TextIO
 
 from toolkit.checkpoint.progress import Progress
@@ -120,6 +121,10 @@ class Plain:
         """Nothing to tidy."""
 
     def _line(self, text: str) -> None:
+        with suppress(OSError):  # a terminal that was closed must keep no engine from being stopped
+            self._write(text)
+
+    def _write(self, text: str) -> None:
         print(text, file=self._stream, flush=True)
 
 
@@ -139,13 +144,13 @@ class Live(Plain):
         """Tick off the phase before, and show this one."""
         self._tick_off()
         self._phase, self._phase_began = name, time.monotonic()
-        self._show("")
-        self._status.start()
+        with suppress(OSError):
+            self._show("")
+            self._status.start()
 
     def ready(self) -> None:
         """Tick off the last phase and leave the terminal to the log."""
-        self._tick_off()
-        self._status.stop()
+        self.close()
         super().ready()
 
     def log(self, lines: Sequence[str]) -> None:
@@ -153,17 +158,20 @@ class Live(Plain):
         if self._following:
             super().log(lines)
         elif lines:
-            self._show(lines[-1])
+            with suppress(OSError):
+                self._show(lines[-1])
 
     def log_end(self, lines: Sequence[str]) -> None:
         """Leave the moving line and print the lines."""
-        self._status.stop()
+        with suppress(OSError):
+            self._status.stop()
         super().log_end(lines)
 
     def close(self) -> None:
         """Give the terminal back."""
         self._tick_off()
-        self._status.stop()
+        with suppress(OSError):
+            self._status.stop()
 
     def _tick_off(self) -> None:
         if self._phase:
@@ -176,7 +184,7 @@ class Live(Plain):
         room = max(0, self._console.width - len(self._phase) - 8)
         self._status.update(Text.assemble(self._phase, ("  " + line[:room], "dim")))
 
-    def _line(self, text: str) -> None:
+    def _write(self, text: str) -> None:
         from rich.text import Text
 
         self._console.print(Text(text), soft_wrap=True)
