@@ -45,10 +45,8 @@ class Inventory:
 
 def inventory(store: ViewStore, *, keep_current: bool = False) -> Inventory:
     """Look through the store and change nothing; only folders with our marker, and leftovers of builders, can go."""
-    if not store.root.is_dir():
-        return Inventory((), ())
     try:
-        return _inventory(store, keep_current)
+        return _inventory(store, keep_current) if store.root.is_dir() else Inventory((), ())
     except OSError as error:
         raise store_fault(store, error) from error
 
@@ -79,11 +77,13 @@ def _inventory(store: ViewStore, keep_current: bool) -> Inventory:
 
 
 def _free(store: ViewStore, name: str) -> bool:
-    """Whether nobody builds or serves the view; asks without waiting."""
-    if not store.lock_file(name).exists() and not store.lock_file(name, "lease").exists():
-        return True
-    with locked_if_free(store.lock_file(name)) as idle, unused(store, name) as free:
-        return idle and free
+    """Whether nobody builds or serves the view; asks without waiting, and makes no file."""
+    for lock in (store.lock_file(name), store.lock_file(name, "lease")):
+        if lock.exists():
+            with locked_if_free(lock) as free:
+                if not free:
+                    return False
+    return True
 
 
 def _bases_of(store: ViewStore, stays: dict[str, str]) -> dict[str, str]:
@@ -157,7 +157,10 @@ def _forget_current(store: ViewStore, name: str) -> None:
 
 
 def _drop_asides(store: ViewStore) -> None:
-    """Remove a new `current` or tag that a process died over."""
+    """Remove a new `current` or tag that a process died over, and a `current` that leads nowhere."""
     with store.exclusive():
         for name in (".current.new", ".CACHEDIR.TAG.new"):
             disk.remove(store.root / name)
+        current = store.current_name()
+        if current is not None and not os.path.lexists(store.path(current)):
+            disk.remove(store.current)

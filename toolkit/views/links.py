@@ -14,7 +14,7 @@ from toolkit.views import disk
 from toolkit.views.base import BaseFile
 from toolkit.views.marker import LinkedFile
 
-_CANNOT = frozenset({EOPNOTSUPP, EXDEV, EINVAL, ENOTTY, ENOSYS, EPERM})
+UNSUPPORTED = frozenset({EOPNOTSUPP, EXDEV, EINVAL, ENOTTY, ENOSYS, EPERM})
 """What a file system answers that has no reflinks, or no symbolic links; other errors are faults."""
 
 
@@ -55,7 +55,7 @@ def _linked(method: str, base: Path, file: BaseFile, folder: Path) -> bool:
         else:
             (folder / file.path).symlink_to(target_of(base, file.path, folder))
     except OSError as error:
-        if error.errno in _CANNOT:
+        if error.errno in UNSUPPORTED:
             return False
         raise
     return True

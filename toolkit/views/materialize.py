@@ -15,7 +15,7 @@ from toolkit.errors import CheckFailedError, ConfigurationError
 from toolkit.views import disk
 from toolkit.views.digest import sha256
 from toolkit.views.lease import lease
-from toolkit.views.links import link_files, target_of
+from toolkit.views.links import UNSUPPORTED, link_files, target_of
 from toolkit.views.marker import MARKER_FILE, FreshFile, LinkedFile, Marker, read_marker
 from toolkit.views.spec import ViewSpec
 from toolkit.views.store import ViewStore, has_marker, store_fault
@@ -76,10 +76,15 @@ def rebuild(spec: ViewSpec, store: ViewStore, progress: Progress) -> Materialize
 
 
 def make_current(store: ViewStore, name: str) -> None:
-    """Let `current` point to a view."""
-    if store.current_name() != name:
+    """Let `current` point to a view; a file system without symbolic links goes without it."""
+    if store.current_name() == name:
+        return
+    try:
         with store.exclusive():
             disk.point(store.current, name)
+    except OSError as error:
+        if error.errno not in UNSUPPORTED:
+            raise
 
 
 def is_whole(spec: ViewSpec, store: ViewStore) -> bool:

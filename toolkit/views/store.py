@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from errno import EINVAL, ENOENT, ENOTDIR
 from pathlib import Path
 
 from toolkit.checkpoint.lock import locked
@@ -71,11 +72,13 @@ class ViewStore:
         return self.root / "current"
 
     def current_name(self) -> str | None:
-        """The name of the view that `current` points to."""
+        """The name of the view that `current` points to; None where there is no such link."""
         try:
             return os.readlink(self.current)  # noqa: PTH115 - the text itself, not a path below the working folder
-        except OSError:
-            return None
+        except OSError as error:
+            if error.errno in (ENOENT, ENOTDIR, EINVAL):
+                return None
+            raise
 
     def names(self) -> tuple[str, ...]:
         """The views in the store, by name: folders that are named as one and hold a marker, readable or not."""
