@@ -9,19 +9,20 @@
 //            page); slot = block * block_size + position. Slots outside the cache, -1 first of all, are skipped by the write.
 //            Gathered tokens past the last sequence are left alone; a block id outside the cache reads as zeros.
 // Error      none: bitwise equal to the oracle (kernels/reference/kv_cache.py) for every half and every positive normal scale.
-// Layout     threadIdx.y: token in the block; threadIdx.x: item, a pack of N elements of one head; key heads, then value
-//            heads; a thread takes two items at a time, blockDim.x apart.
-// Resources  no shared memory, at most 40 registers, no spills.
+// Layout     blockIdx.y: key or value; threadIdx.y: token in the block; threadIdx.x: item, a pack of N elements of one head; a
+//            thread takes four items at a time, blockDim.x apart.
+// Resources  no shared memory, at most 64 registers, no spills.
 // Method     a division for each element would cost more than the memory traffic of SM70, so the quotient comes from the
 //            reciprocal with one correction step (Markstein 1990: correctly rounded when the reciprocal is, and the divisor's
 //            mantissa is not all ones); scales for which that does not hold, and packs with NaN or infinity, are divided.
 
+#include "../common/fast_divide.h"
 #include "../common/fp8.h"
 #include "common.cuh"
 
 namespace volta {
 
-constexpr int kBatch = 2;  // packs of a thread whose loads are under way together
+constexpr int kBatch = 4;  // packs of a thread whose loads are under way together
 
 // A number of the cache: E4M3 and E5M2 live in bytes; Half is the cache that stores x itself.
 struct Half {};
@@ -138,84 +139,61 @@ struct CacheSide {
   __half* dense;  // [tokens, heads, width]
   int64 token_stride, head_stride;
   const float* scale;
-  int heads, width;
+  int items;                   // packs of a token: heads * width / N
+  FastDivide items_of_a_head;  // width / N
 };
 
 template <typename F>
 struct WriteArguments {
-  CacheSide<F> key, value;
+  CacheSide<F> sides[2];  // key, value
   const int64* slots;
   int64 tokens, total_slots;
-  int block_size;
+  FastDivide block_size;
 };
 
 template <typename F>
 struct GatherArguments {
-  CacheSide<F> key, value;
+  CacheSide<F> sides[2];    // key, value
   const int* block_table;   // [requests, table_stride]
   const int* starts;        // [requests + 1], ascending: request r owns the output tokens starts[r] .. starts[r + 1]
   const int* first_tokens;  // [requests] or null: where in its sequence request r's first output token is
   int64 table_stride, tokens, blocks;
-  int requests, block_size, table_width;
+  FastDivide block_size;
+  int requests, table_width;
 };
 
-__device__ __forceinline__ void split(int64 slot, int block_size, int64& block, int& position) {
+__device__ __forceinline__ void split(int64 slot, const FastDivide& by, int64& block, int& position) {
   if (slot >> 31 == 0) {
-    const unsigned quotient = static_cast<unsigned>(slot) / static_cast<unsigned>(block_size);
+    const unsigned quotient = by(static_cast<unsigned>(slot));
     block = quotient;
-    position = static_cast<int>(static_cast<unsigned>(slot) - quotient * static_cast<unsigned>(block_size));
+    position = static_cast<int>(static_cast<unsigned>(slot) - quotient * by.divisor);
   } else {
-    block = slot / block_size;
-    position = static_cast<int>(slot - block * block_size);
+    block = slot / by.divisor;
+    position = static_cast<int>(slot - block * by.divisor);
   }
 }
 
-// What item `item` of a token is: a pack of one head of one side.
-struct Item {
-  bool value;
-  int head, at;
-};
-
-template <int N>
-__device__ __forceinline__ Item item_of(int item, int key_width, int key_items, int value_width) {
-  const bool value = item >= key_items;
-  const int packs = (value ? value_width : key_width) / N;
-  const int index = value ? item - key_items : item;
-  const int head = index / packs;
-  return {value, head, (index - head * packs) * N};
-}
-
-// Where an item lies in the dense tensor and in the cache.
-template <typename F>
-__device__ __forceinline__ __half* dense_at(const CacheSide<F>& side, const Item& item, int64 token) {
-  return side.dense + token * side.token_stride + item.head * side.head_stride + item.at;
-}
-
-template <typename F>
-__device__ __forceinline__ auto* cache_at(const CacheSide<F>& side, const Item& item, int64 block, int position) {
-  return side.cache + block * side.cache_strides.block + position * side.cache_strides.position +
-         item.head * side.cache_strides.head + item.at;
-}
-
-template <typename F, int N>
-__device__ __forceinline__ Pack<typename Stored<F>::type, N> encoded(const Pack<__half, N>& x, const float* scale) {
-  if constexpr (sizeof(typename Stored<F>::type) == 2) {
-    return x;
-  } else if constexpr (N == 8) {
-    return encode_pack<F>(x, Divisor(*scale));
-  } else {
-    return {F::encode(to_float(x.at[0]) / *scale)};
-  }
-}
-
-template <typename F, int N>
-__device__ __forceinline__ Pack<__half, N> decoded(const Pack<typename Stored<F>::type, N>& x, const float* scale) {
-  if constexpr (sizeof(typename Stored<F>::type) == 2) {
-    return x;
-  } else if constexpr (N == 8) {
-    return decode_pack<F>(x, *scale);
-  } else {
-    return {from_float<__half>(F::decode(x.at[0]) * *scale)};
+// Move the packs of one token and side, kBatch at a time so that their loads overlap; `change` turns what was loaded into
+// what is stored.
+template <int N, typename From, typename To, typename Change>
+__device__ __forceinline__ void move_token(
+    const From* from, int64 from_head, To* to, int64 to_head, int items, const FastDivide& items_of_a_head, Change change) {
+  for (int first = threadIdx.x; first < items; first += kBatch * blockDim.x) {
+    Pack<From, N> x[kBatch];
+    int head[kBatch], at[kBatch];
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k) {
+      const int item = first + k * blockDim.x;
+      if (item >= items) break;
+      head[k] = items_of_a_head(item);
+      at[k] = (item - head[k] * items_of_a_head.divisor) * N;
+      x[k] = load<From, N>(from + head[k] * from_head + at[k]);
+    }
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k) {
+      if (first + k * blockDim.x >= items) break;
+      store<To, N>(to + head[k] * to_head + at[k], change(x[k]));
+    }
   }
 }
 
@@ -228,25 +206,20 @@ __device__ __forceinline__ void write(const WriteArguments<F>& a) {
   int64 block;
   int position;
   split(slot, a.block_size, block, position);
-  const int key_items = a.key.heads * (a.key.width / N);
-  const int items = key_items + a.value.heads * (a.value.width / N);
-  for (int first = threadIdx.x; first < items; first += kBatch * blockDim.x) {
-    Pack<__half, N> x[kBatch];
-#pragma unroll
-    for (int k = 0; k < kBatch; ++k) {
-      const int i = first + k * blockDim.x;
-      if (i >= items) break;
-      const Item item = item_of<N>(i, a.key.width, key_items, a.value.width);
-      x[k] = load<__half, N>(dense_at(item.value ? a.value : a.key, item, token));
-    }
-#pragma unroll
-    for (int k = 0; k < kBatch; ++k) {
-      const int i = first + k * blockDim.x;
-      if (i >= items) break;
-      const Item item = item_of<N>(i, a.key.width, key_items, a.value.width);
-      const CacheSide<F>& side = item.value ? a.value : a.key;
-      store<typename Stored<F>::type, N>(cache_at(side, item, block, position), encoded<F, N>(x[k], side.scale));
-    }
+  const CacheSide<F>& side = a.sides[blockIdx.y];
+  const __half* from = side.dense + token * side.token_stride;
+  auto* to = side.cache + block * side.cache_strides.block + position * side.cache_strides.position;
+  const auto move = [&](auto change) {
+    move_token<N>(from, side.head_stride, to, side.cache_strides.head, side.items, side.items_of_a_head, change);
+  };
+  if constexpr (sizeof(typename Stored<F>::type) == 2) {
+    move([](const Pack<__half, N>& x) { return x; });
+  } else if constexpr (N == 8) {
+    const Divisor scale(*side.scale);
+    move([&](const Pack<__half, N>& x) { return encode_pack<F>(x, scale); });
+  } else {
+    const float scale = *side.scale;
+    move([&](const Pack<__half, N>& x) { return Pack<uint8, N>{F::encode(to_float(x.at[0]) / scale)}; });
   }
 }
 
@@ -260,39 +233,48 @@ __device__ __forceinline__ int request_of(const int* starts, int requests, int64
   return low;
 }
 
-template <typename F, int N>
-__device__ __forceinline__ void gather(const GatherArguments<F>& a) {
-  const int64 token = token_of_thread();
-  if (token >= a.tokens || token < a.starts[0] || token >= a.starts[a.requests]) return;
+// The block and position that output token `token` comes from; false if they are outside the cache.
+template <typename F>
+__device__ __forceinline__ bool find_source(const GatherArguments<F>& a, int64 token, int64& block, int& position) {
   const int request = request_of(a.starts, a.requests, token);
   const int64 index = token - a.starts[request] + (a.first_tokens == nullptr ? 0 : a.first_tokens[request]);
   int64 column;
-  int position;
   split(index, a.block_size, column, position);
-  const bool listed = index >= 0 && column < a.table_width;
-  const int64 block = listed ? a.block_table[request * a.table_stride + column] : -1;
-  const bool present = block >= 0 && block < a.blocks;
-  const int key_items = a.key.heads * (a.key.width / N);
-  const int items = key_items + a.value.heads * (a.value.width / N);
-  for (int first = threadIdx.x; first < items; first += kBatch * blockDim.x) {
-    Pack<typename Stored<F>::type, N> x[kBatch];
-#pragma unroll
-    for (int k = 0; k < kBatch; ++k) {
-      const int i = first + k * blockDim.x;
-      if (i >= items) break;
-      const Item item = item_of<N>(i, a.key.width, key_items, a.value.width);
-      if (present)
-        x[k] = load<typename Stored<F>::type, N>(cache_at(item.value ? a.value : a.key, item, block, position));
-    }
-#pragma unroll
-    for (int k = 0; k < kBatch; ++k) {
-      const int i = first + k * blockDim.x;
-      if (i >= items) break;
-      const Item item = item_of<N>(i, a.key.width, key_items, a.value.width);
-      const CacheSide<F>& side = item.value ? a.value : a.key;
-      const Pack<__half, N> result = present ? decoded<F, N>(x[k], side.scale) : Pack<__half, N>{};
-      store<__half, N>(dense_at(side, item, token), result);
-    }
+  if (index < 0 || column >= a.table_width) return false;
+  block = a.block_table[request * a.table_stride + column];
+  return block >= 0 && block < a.blocks;
+}
+
+template <typename F, int N>
+__device__ __forceinline__ void gather(const GatherArguments<F>& a) {
+  using Code = typename Stored<F>::type;
+  const int64 token = token_of_thread();
+  if (token >= a.tokens || token < a.starts[0] || token >= a.starts[a.requests]) return;
+  int64 block = 0;
+  int position = 0;
+  const bool present = find_source(a, token, block, position);
+  const CacheSide<F>& side = a.sides[blockIdx.y];
+  __half* to = side.dense + token * side.token_stride;
+  if (!present) {  // whatever is read instead (the output itself) does not count
+    move_token<N>(
+        static_cast<const __half*>(to), side.head_stride, to, side.head_stride, side.items, side.items_of_a_head,
+        [](const Pack<__half, N>&) { return Pack<__half, N>{}; });
+    return;
+  }
+  const Code* from = side.cache + block * side.cache_strides.block + position * side.cache_strides.position;
+  const auto move = [&](auto change) {
+    move_token<N>(from, side.cache_strides.head, to, side.head_stride, side.items, side.items_of_a_head, change);
+  };
+  if constexpr (sizeof(Code) == 2) {
+    move([](const Pack<Code, N>& x) { return x; });
+  } else {
+    const float scale = *side.scale;
+    move([scale](const Pack<Code, N>& x) {
+      if constexpr (N == 8)
+        return decode_pack<F>(x, scale);
+      else
+        return Pack<__half, N>{from_float<__half>(F::decode(x.at[0]) * scale)};
+    });
   }
 }
 

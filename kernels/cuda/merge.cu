@@ -14,6 +14,7 @@
 // Resources  no shared memory, at most 56 registers, no spills.
 // Method     the usual two passes over l, which is small and stays in the L1 cache.
 
+#include "../common/fast_divide.h"
 #include "common.cuh"
 
 namespace volta {
@@ -31,7 +32,8 @@ struct MergeArguments {
   const T* gate;  // or null
   int64 gate_token, gate_head;
   int64 tokens;
-  int count, heads, width;
+  FastDivide packs;  // of a head: width / N
+  int count, heads;
   bool base2;
 };
 
@@ -56,8 +58,9 @@ __device__ __forceinline__ void merge_pack(const MergeArguments<P, T>& a, int64 
   }
   Pack<T, N> result{};
   if (total > 0.0f) {
+    const float inverse = 1.0f / total;
 #pragma unroll
-    for (int i = 0; i < N; ++i) result.at[i] = from_float<T>(sum[i] / total);
+    for (int i = 0; i < N; ++i) result.at[i] = from_float<T>(sum[i] * inverse);
   }
   if (a.gate != nullptr) {
     const Pack<T, N> gate = load<T, N>(a.gate + token * a.gate_token + head * a.gate_head + at);
@@ -77,10 +80,10 @@ template <typename P, typename T, int N>
 __device__ __forceinline__ void merge(const MergeArguments<P, T>& a) {
   const int64 token = token_of_thread();
   if (token >= a.tokens) return;
-  const int packs = a.width / N, items = a.heads * packs;
+  const int items = a.heads * a.packs.divisor;
   for (int item = threadIdx.x; item < items; item += blockDim.x) {
-    const int head = item / packs;
-    merge_pack<P, T, N>(a, token, head, (item - head * packs) * N);
+    const int head = a.packs(item);
+    merge_pack<P, T, N>(a, token, head, (item - head * a.packs.divisor) * N);
   }
 }
 

@@ -1,8 +1,10 @@
 // kv_cache_write and kv_cache_gather: checks, launch, and the CPU implementation. The contract is in kernels/cuda/kv_cache.cu.
 #include <torch/headeronly/util/Half.h>
 
+#include <algorithm>
 #include <cstring>
 
+#include "../common/fast_divide.h"
 #include "../common/fp8.h"
 #include "operators.h"
 #include "tensor.h"
@@ -22,24 +24,27 @@ struct Side {
   void* dense;
   long long token_stride, head_stride;
   const float* scale;
-  int heads, width;
+  int items;
+  FastDivide items_of_a_head;
 };
+
 
 // The arguments of the kernels, as in kv_cache.cu.
 struct WriteArguments {
-  Side key, value;
+  Side sides[2];
   const long long* slots;
   long long tokens, total_slots;
-  int block_size;
+  FastDivide block_size;
 };
 
 struct GatherArguments {
-  Side key, value;
+  Side sides[2];
   const int* block_table;
   const int* starts;
   const int* first_tokens;
   long long table_stride, tokens, blocks;
-  int requests, block_size, table_width;
+  FastDivide block_size;
+  int requests, table_width;
 };
 
 // [float16, E4M3, E5M2] x [in packs, alone]
@@ -74,36 +79,46 @@ Side side_of(const Checker& check, const View& dense, const View& cache, const V
   check.dtype(scale, ScalarType::Float);
   check.same_device(scale, dense);
   check.that(scale.numel() == 1, "k_scale and v_scale must hold one number each");
+  const std::int64_t elements = check.small(dense.size(1), "the number of heads") * dense.size(2);
   return {cache.data,
           {cache.stride(0), cache.stride(1), cache.stride(2)},
           dense.data,
           dense.stride(0),
           dense.stride(1),
           scale.as<const float>(),
-          check.small(dense.size(1), "the number of heads"),
-          check.small(dense.size(2), "the head size")};
+          check.small(elements, "the elements of a token"),
+          FastDivide(dense.size(2) == 0 ? 1 : static_cast<unsigned>(dense.size(2)))};
 }
 
 bool side_packable(const View& dense, const View& cache) {
   return dense.size(2) % 8 == 0 && packable(dense, 8) && packable(cache, 8);
 }
 
-Shape shape_of(const Checker& check, std::int64_t tokens, const Side& key, const Side& value, bool packed) {
-  const std::int64_t elements =
-      static_cast<std::int64_t>(key.heads) * key.width + static_cast<std::int64_t>(value.heads) * value.width;
-  return tile(tokens, check.small(elements, "the elements of a token") / (packed ? 8 : 1));
+// Launch over tokens and sides; in packs of eight where everything allows it.
+template <typename Arguments>
+void launch_sides(Kernel (&kernels)[2], int device, Arguments a, bool packed) {
+  if (packed) {
+    for (Side& side : a.sides) {
+      side.items /= 8;
+      side.items_of_a_head = FastDivide(std::max(1u, side.items_of_a_head.divisor / 8));
+    }
+  }
+  Shape shape = tile(a.tokens, (std::max(a.sides[0].items, a.sides[1].items) + 1) / 2);  // four items a thread
+  shape.grid_y = 2;
+  launch(kernels[packed ? 0 : 1], device, shape, a);
 }
 
 template <typename F>
 void write_row(const Side& side, std::int64_t token, std::int64_t block, std::int64_t position) {
-  for (int head = 0; head < side.heads; ++head) {
+  const int width = side.items_of_a_head.divisor, heads = side.items / width;
+  for (int head = 0; head < heads; ++head) {
     const CpuHalf* from = static_cast<const CpuHalf*>(side.dense) + token * side.token_stride + head * side.head_stride;
     const std::int64_t at = block * side.strides.block + position * side.strides.position + head * side.strides.head;
     if constexpr (std::is_same_v<F, CpuHalf>) {
-      std::memcpy(static_cast<CpuHalf*>(side.cache) + at, from, side.width * sizeof(CpuHalf));
+      std::memcpy(static_cast<CpuHalf*>(side.cache) + at, from, width * sizeof(CpuHalf));
     } else {
       unsigned char* to = static_cast<unsigned char*>(side.cache) + at;
-      for (int i = 0; i < side.width; ++i) to[i] = F::encode(static_cast<float>(from[i]) / *side.scale);
+      for (int i = 0; i < width; ++i) to[i] = F::encode(static_cast<float>(from[i]) / *side.scale);
     }
   }
 }
@@ -114,24 +129,25 @@ void write_on_cpu(const WriteArguments& a) {
     for (std::int64_t token = begin; token < end; ++token) {
       const long long slot = a.slots[token];
       if (slot < 0 || slot >= a.total_slots) continue;
-      write_row<F>(a.key, token, slot / a.block_size, slot % a.block_size);
-      write_row<F>(a.value, token, slot / a.block_size, slot % a.block_size);
+      const long long block_size = a.block_size.divisor;
+      for (const Side& side : a.sides) write_row<F>(side, token, slot / block_size, slot % block_size);
     }
   });
 }
 
 template <typename F>
 void read_row(const Side& side, std::int64_t token, std::int64_t block, std::int64_t position) {
-  for (int head = 0; head < side.heads; ++head) {
+  const int width = side.items_of_a_head.divisor, heads = side.items / width;
+  for (int head = 0; head < heads; ++head) {
     CpuHalf* to = static_cast<CpuHalf*>(side.dense) + token * side.token_stride + head * side.head_stride;
     const std::int64_t at = block * side.strides.block + position * side.strides.position + head * side.strides.head;
     if (block < 0) {
-      std::memset(to, 0, side.width * sizeof(CpuHalf));
+      std::memset(to, 0, width * sizeof(CpuHalf));
     } else if constexpr (std::is_same_v<F, CpuHalf>) {
-      std::memcpy(to, static_cast<const CpuHalf*>(side.cache) + at, side.width * sizeof(CpuHalf));
+      std::memcpy(to, static_cast<const CpuHalf*>(side.cache) + at, width * sizeof(CpuHalf));
     } else {
       const unsigned char* from = static_cast<const unsigned char*>(side.cache) + at;
-      for (int i = 0; i < side.width; ++i) to[i] = static_cast<CpuHalf>(F::decode(from[i]) * *side.scale);
+      for (int i = 0; i < width; ++i) to[i] = static_cast<CpuHalf>(F::decode(from[i]) * *side.scale);
     }
   }
 }
@@ -143,12 +159,12 @@ void gather_on_cpu(const GatherArguments& a) {
     const std::int64_t end = a.starts[request + 1] < a.tokens ? a.starts[request + 1] : a.tokens;
     const std::int64_t first = a.first_tokens == nullptr ? 0 : a.first_tokens[request];
     for (std::int64_t token = begin; token < end; ++token) {
-      const std::int64_t index = token - a.starts[request] + first, column = index / a.block_size;
+      const std::int64_t block_size = a.block_size.divisor;
+      const std::int64_t index = token - a.starts[request] + first, column = index / block_size;
       const bool listed = index >= 0 && column < a.table_width;
       const std::int64_t listed_block = listed ? a.block_table[request * a.table_stride + column] : -1;
       const std::int64_t block = listed_block < a.blocks ? listed_block : -1;
-      read_row<F>(a.key, token, block, index % a.block_size);
-      read_row<F>(a.value, token, block, index % a.block_size);
+      for (const Side& side : a.sides) read_row<F>(side, token, block, index % block_size);
     }
   }
 }
@@ -165,8 +181,8 @@ void kv_cache_write(
   const int format = format_of(check, key_cache);
   check.dtype(value_cache, key_cache.dtype);
   WriteArguments a{};
-  a.key = side_of(check, key, key_cache, check.view(k_scale_, "k_scale"));
-  a.value = side_of(check, value, value_cache, check.view(v_scale_, "v_scale"));
+  a.sides[0] = side_of(check, key, key_cache, check.view(k_scale_, "k_scale"));
+  a.sides[1] = side_of(check, value, value_cache, check.view(v_scale_, "v_scale"));
   check.same_device(value, key);
   check.size(value_cache, 0, key_cache.size(0));
   check.size(value_cache, 1, key_cache.size(1));
@@ -178,12 +194,11 @@ void kv_cache_write(
   check.that(
       key.size(0) >= a.tokens && value.size(0) >= a.tokens, "key and value must have a row for each slot of slot_mapping");
   a.slots = slots.as<const long long>();
-  a.block_size = check.small(key_cache.size(1), "the block size");
   a.total_slots = key_cache.size(0) * key_cache.size(1);
   if (a.tokens == 0 || a.total_slots == 0) return;
+  a.block_size = FastDivide(static_cast<unsigned>(check.small(key_cache.size(1), "the block size")));
   const bool packed = side_packable(key, key_cache) && side_packable(value, value_cache);
-  const Shape shape = shape_of(check, a.tokens, a.key, a.value, packed);
-  if (key.device >= 0) return launch(write_kernels[format][packed ? 0 : 1], key.device, shape, a);
+  if (key.device >= 0) return launch_sides(write_kernels[format], key.device, a, packed);
   format == 0 ? write_on_cpu<CpuHalf>(a) : format == 1 ? write_on_cpu<E4M3>(a) : write_on_cpu<E5M2>(a);
 }
 
@@ -199,8 +214,8 @@ void kv_cache_gather(
   const int format = format_of(check, key_cache);
   check.dtype(value_cache, key_cache.dtype);
   GatherArguments a{};
-  a.key = side_of(check, key, key_cache, check.view(k_scale_, "k_scale"));
-  a.value = side_of(check, value, value_cache, check.view(v_scale_, "v_scale"));
+  a.sides[0] = side_of(check, key, key_cache, check.view(k_scale_, "k_scale"));
+  a.sides[1] = side_of(check, value, value_cache, check.view(v_scale_, "v_scale"));
   check.same_device(value, key);
   check.size(value, 0, key.size(0));
   check.size(value_cache, 0, key_cache.size(0));
@@ -226,12 +241,11 @@ void kv_cache_gather(
   a.blocks = key_cache.size(0);
   a.requests = check.small(table.size(0), "the number of requests");
   a.table_width = check.small(table.size(1), "the width of block_table");
-  a.block_size = check.small(key_cache.size(1), "the block size");
   if (a.tokens == 0 || a.requests == 0) return;
-  check.that(a.block_size > 0, "the block size must be positive");
+  check.that(key_cache.size(1) > 0, "the block size must be positive");
+  a.block_size = FastDivide(static_cast<unsigned>(check.small(key_cache.size(1), "the block size")));
   const bool packed = side_packable(key, key_cache) && side_packable(value, value_cache);
-  const Shape shape = shape_of(check, a.tokens, a.key, a.value, packed);
-  if (key.device >= 0) return launch(gather_kernels[format][packed ? 0 : 1], key.device, shape, a);
+  if (key.device >= 0) return launch_sides(gather_kernels[format], key.device, a, packed);
   format == 0 ? gather_on_cpu<CpuHalf>(a) : format == 1 ? gather_on_cpu<E4M3>(a) : gather_on_cpu<E5M2>(a);
 }
 

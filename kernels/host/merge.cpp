@@ -6,6 +6,7 @@
 #include <limits>
 #include <vector>
 
+#include "../common/fast_divide.h"
 #include "operators.h"
 #include "tensor.h"
 
@@ -25,7 +26,8 @@ struct Arguments {
   const void* gate;
   long long gate_token, gate_head;
   long long tokens;
-  int count, heads, width;
+  FastDivide packs;
+  int count, heads;
   bool base2;
 };
 
@@ -42,6 +44,7 @@ float cleaned(float lse) { return lse < kInfinity ? lse : -kInfinity; }
 template <typename P, typename T>
 void merge_head(const Arguments& a, std::int64_t token, int head, std::vector<float>& sum) {
   const float* lse = a.lse + token * a.lse_token + head * a.lse_head;
+  const int width = static_cast<int>(a.packs.divisor);
   float largest = -kInfinity, total = 0;
   for (int r = 0; r < a.count; ++r) largest = std::max(largest, cleaned(lse[r * a.lse_part]));
   std::fill(sum.begin(), sum.end(), 0.0f);
@@ -51,12 +54,13 @@ void merge_head(const Arguments& a, std::int64_t token, int head, std::vector<fl
     const float weight = a.base2 ? std::exp2(l - largest) : std::exp(l - largest);
     const P* part = static_cast<const P*>(a.parts) + r * a.part_stride + token * a.token_stride + head * a.head_stride;
     total += weight;
-    for (int i = 0; i < a.width; ++i) sum[i] += weight * static_cast<float>(part[i]);
+    for (int i = 0; i < width; ++i) sum[i] += weight * static_cast<float>(part[i]);
   }
   T* out = static_cast<T*>(a.out) + token * a.out_token + head * a.out_head;
   const T* gate = a.gate == nullptr ? nullptr : static_cast<const T*>(a.gate) + token * a.gate_token + head * a.gate_head;
-  for (int i = 0; i < a.width; ++i) {
-    out[i] = static_cast<T>(total > 0 ? sum[i] / total : 0.0f);
+  const float inverse = total > 0 ? 1.0f / total : 0.0f;
+  for (int i = 0; i < width; ++i) {
+    out[i] = static_cast<T>(sum[i] * inverse);
     if (gate == nullptr) continue;
     const T sigmoid = static_cast<T>(1.0f / (1.0f + std::exp(-static_cast<float>(gate[i]))));
     out[i] = static_cast<T>(static_cast<float>(out[i]) * static_cast<float>(sigmoid));
@@ -69,7 +73,7 @@ void merge_head(const Arguments& a, std::int64_t token, int head, std::vector<fl
 template <typename P, typename T>
 void on_cpu(const Arguments& a) {
   parallel(a.tokens, 16, [&](std::int64_t begin, std::int64_t end) {
-    std::vector<float> sum(a.width);
+    std::vector<float> sum(a.packs.divisor);
     for (std::int64_t token = begin; token < end; ++token)
       for (int head = 0; head < a.heads; ++head) merge_head<P, T>(a, token, head, sum);
   });
@@ -104,10 +108,11 @@ void merge_attention(
   a.parts = parts.data, a.part_stride = parts.stride(0), a.token_stride = parts.stride(1), a.head_stride = parts.stride(2);
   a.lse = lse.as<const float>(), a.lse_part = lse.stride(0), a.lse_token = lse.stride(1), a.lse_head = lse.stride(2);
   a.tokens = check.small(out.size(0), "the number of tokens"), a.count = static_cast<int>(parts.sizes[0]);
-  a.heads = check.small(out.size(1), "the number of heads"), a.width = check.small(out.size(2), "the head size");
+  a.heads = check.small(out.size(1), "the number of heads");
+  const int width = check.small(out.size(2), "the head size");
   a.base2 = base2;
   const int pack = parts.dtype == ScalarType::Half ? 8 : 4;
-  bool packed = a.width % pack == 0 && packable(out, pack) && packable(parts, pack);
+  bool packed = width % pack == 0 && packable(out, pack) && packable(parts, pack);
   if (out_lse.has_value()) {
     check.dtype(*out_lse, ScalarType::Float);
     check.dim(*out_lse, 2);
@@ -124,10 +129,14 @@ void merge_attention(
     packed = packed && packable(*gate, pack);
     a.gate = gate->data, a.gate_token = gate->stride(0), a.gate_head = gate->stride(1);
   }
-  if (a.tokens == 0 || a.heads == 0 || a.width == 0) return;
-  const std::int64_t elements = check.small(static_cast<std::int64_t>(a.heads) * a.width, "heads times head size");
+  if (a.tokens == 0 || a.heads == 0 || width == 0) return;
+  a.packs = FastDivide(static_cast<unsigned>(width));
+  const std::int64_t elements = check.small(static_cast<std::int64_t>(a.heads) * width, "heads times head size");
   const int kind = parts.dtype == ScalarType::Half ? 0 : out.dtype == ScalarType::Half ? 1 : 2;
-  if (out.device >= 0) return launch(kernels[kind][packed ? 0 : 1], out.device, tile(a.tokens, elements / (packed ? pack : 1)), a);
+  if (out.device >= 0) {
+    if (packed) a.packs = FastDivide(static_cast<unsigned>(width / pack));
+    return launch(kernels[kind][packed ? 0 : 1], out.device, tile(a.tokens, elements / (packed ? pack : 1)), a);
+  }
   kind == 0 ? on_cpu<c10::Half, c10::Half>(a) : kind == 1 ? on_cpu<float, c10::Half>(a) : on_cpu<float, float>(a);
 }
 
