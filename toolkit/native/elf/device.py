@@ -2,8 +2,8 @@
 
 A fat binary is a run of entries in the section `.nv_fatbin` (or `__nv_relfatbin`): a 16-byte region header (magic
 0xBA55ED50, version, header size, u64 size of what follows), then entries, each with a header (u16 kind: 1 PTX, 2 cubin;
-u32 header size at 4; u64 payload size at 8; u32 architecture at 28) and its payload. The format is not documented by its
-maker; these fields are the ones that cuobjdump's listing follows.
+u32 header size at 4; u64 payload size at 8; u32 architecture at 28) and its payload. Its maker does not document the
+format; these fields are the ones that cuobjdump's listing follows.
 """
 
 from __future__ import annotations
@@ -43,11 +43,13 @@ def targets(image: Image) -> tuple[Target, ...]:
     for kind, arch, size in found:
         objects, total = totals.get((kind, arch), (0, 0))
         totals[kind, arch] = (objects + 1, total + size)
-    return tuple(Target(kind, arch, *total) for (kind, arch), total in sorted(totals.items(), key=lambda item: item[0][1]))
+    return tuple(
+        Target(kind, arch, *total) for (kind, arch), total in sorted(totals.items(), key=lambda item: item[0][1])
+    )
 
 
 def cubin_fault(data: bytes, arch: int) -> str | None:
-    """Why these bytes are no usable cubin for sm_`arch`, or None: an ELF file for CUDA, of that architecture, with code."""
+    """Why these bytes are no usable cubin for sm_`arch`; None if they are: an ELF file for CUDA and that GPU, with code."""
     if not data:
         return "it is empty"
     if not data.startswith(MAGIC):

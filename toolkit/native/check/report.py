@@ -1,0 +1,89 @@
+"""The whole check of a wheel, and its record."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from toolkit.native.check import device_rules, elf_rules, fresh, wheel_rules
+from toolkit.native.check.finding import Finding
+from toolkit.native.check.policy import ANYONES, OURS
+from toolkit.native.check.wheel import Wheel
+from toolkit.native.elf import device
+from toolkit.native.elf.image import Image
+
+_OUR_NAME = "volta_toolkit"
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was found: the manifest (a JSON document, package-manifest.json) and the faults by rule."""
+
+    manifest: dict[str, Any]
+    findings: tuple[Finding, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing is wrong. A verb ends with exit code 5 otherwise."""
+        return not self.findings
+
+
+def check_wheel(path: Path) -> Report:
+    """Check a wheel file: ours (by its name) by every rule and in a new process, anyone's by the general rules.
+
+    Raises CheckFailedError if the file is no wheel.
+    """
+    wheel = Wheel.read(path)
+    policy = OURS if wheel.name == _OUR_NAME else ANYONES
+    findings = list(wheel_rules.check(wheel, policy))
+    for image in wheel.images.values():
+        findings += elf_rules.check(image, policy)
+        findings += device_rules.check_ours(image) if policy.ours else device_rules.check_anyones(image)
+    used: dict[str, Any] = {}
+    if policy.ours and not findings:  # a library that breaks a rule is not loaded
+        used, findings = fresh.use(path)
+    return Report(_manifest(wheel, findings, used), tuple(findings))
+
+
+def _manifest(wheel: Wheel, findings: list[Finding], used: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "schema": 1,
+        "wheel": wheel.path.name,
+        "sha256": hashlib.sha256(wheel.path.read_bytes()).hexdigest(),
+        "runs_on_v100": _runs_on_v100(wheel),
+        "members": {
+            name: {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+            for name, data in sorted(wheel.members.items())
+        },
+        "libraries": {name: _library(image) for name, image in sorted(wheel.images.items())},
+        "used": used,
+        "findings": [asdict(finding) for finding in findings],
+    }
+
+
+def _runs_on_v100(wheel: Wheel) -> bool | None:
+    """Whether every library with device code has some that a V100 takes; None if none has device code."""
+    carried = [targets for targets in map(device.targets, wheel.images.values()) if targets]
+    if not carried:
+        return None
+    return all(any(device_rules.runs_on_v100(target) for target in targets) for targets in carried)
+
+
+def _library(image: Image) -> dict[str, Any]:
+    return {
+        "needed": list(image.needed),
+        "highest_versions": _highest(image),
+        "device_code": [asdict(target) | {"target": str(target)} for target in device.targets(image)],
+    }
+
+
+def _highest(image: Image) -> dict[str, str]:
+    """The highest version of each family (GLIBC, GLIBCXX, ...) that the library needs."""
+    highest: dict[str, tuple[int, ...]] = {}
+    for _, version in image.versions:
+        family, _, number = version.rpartition("_")
+        if number.replace(".", "").isdigit():
+            highest[family] = max(highest.get(family, (0,)), tuple(int(part) for part in number.split(".")))
+    return {family: ".".join(str(part) for part in number) for family, number in sorted(highest.items())}
