@@ -43,7 +43,6 @@ _DEFAULTS: dict[str, Any] = {
     "eos_token_id": 2,
     "pad_token_id": 0,
 }
-_EMBEDDING_SCALE = 0.02
 _SIZES = (
     "hidden_size",
     "intermediate_size",
@@ -54,25 +53,46 @@ _SIZES = (
     "vocab_size",
     "max_position_embeddings",
 )
-_FREE = {*_SIZES, "rms_norm_eps", "rope_theta", "tie_word_embeddings"}
+_NUMBERS = ("rms_norm_eps", "rope_theta")
 
 
 def random_config(declared: Mapping[str, Any]) -> dict[str, Any]:
     """config.json: what is declared, and small values for the rest; ConfigurationError where it cannot be built."""
     config = _DEFAULTS | dict(declared)
-    fixed = [key for key, value in _DEFAULTS.items() if key not in _FREE and config[key] != value]
-    for key in fixed:
-        raise _wrong(key, f"must be {_DEFAULTS[key]!r}")
-    for key in _SIZES:
-        if type(config[key]) is not int or config[key] < 1:
-            raise _wrong(key, f"is {config[key]!r}, a positive whole number is needed")
-    if config["vocab_size"] < SMALLEST:
-        raise _wrong("vocab_size", f"is {config['vocab_size']}, the byte-level tokenizer needs at least {SMALLEST}")
-    if config["num_attention_heads"] % config["num_key_value_heads"]:
-        raise _wrong("num_key_value_heads", f"does not divide num_attention_heads {config['num_attention_heads']}")
-    if config["head_dim"] % 2:
-        raise _wrong("head_dim", f"is {config['head_dim']}, an even number is needed")
+    faults = {key: fault for key, value in config.items() if (fault := _fault(key, value))} or _size_faults(config)
+    for key, fault in faults.items():
+        raise ConfigurationError(
+            f"checkpoint.declared.{key} {fault}",
+            where="checkpoint.source.kind=random",
+            fix=f"remove checkpoint.declared.{key} (a fitting value is taken) or correct it",
+        )
     return config
+
+
+def _fault(key: str, value: Any) -> str:
+    """Why this key cannot have this value; empty if it can."""
+    if key not in _DEFAULTS:
+        return "is not known to the random model"
+    if key in _SIZES:
+        return "" if type(value) is int and value > 0 else f"is {value!r}, a positive whole number is needed"
+    if key in _NUMBERS:
+        return "" if type(value) in {int, float} and value > 0 else f"is {value!r}, a positive number is needed"
+    if key == "tie_word_embeddings":
+        return "" if type(value) is bool else f"is {value!r}, true or false is needed"
+    return "" if value == _DEFAULTS[key] else f"must be {_DEFAULTS[key]!r}"
+
+
+def _size_faults(config: Mapping[str, Any]) -> dict[str, str]:
+    """Sizes that do not fit together."""
+    heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
+    faults = {}
+    if heads % kv_heads:
+        faults["num_key_value_heads"] = f"is {kv_heads}, which does not divide num_attention_heads {heads}"
+    if config["head_dim"] % 2:
+        faults["head_dim"] = f"is {config['head_dim']}, an even number is needed"
+    if config["vocab_size"] < SMALLEST:
+        faults["vocab_size"] = f"is {config['vocab_size']}, the byte-level tokenizer needs at least {SMALLEST}"
+    return faults
 
 
 def build_random(config: Mapping[str, Any], seed: int, folder: Path, progress: Progress) -> None:
@@ -92,7 +112,8 @@ def build_random(config: Mapping[str, Any], seed: int, folder: Path, progress: P
 def _draw(shapes: Mapping[str, tuple[int, ...]], seed: int) -> Iterator[np.ndarray[Any, Any]]:
     """Norms are 1; a matrix is normal with variance 1 / columns, which keeps activations near 1 in every layer.
 
-    Embeddings are small: the layers drown them, so that a tied output does not just repeat the token that came in.
+    But for two: drawn alike, the tied output would repeat the token that came in, and attention's average over the
+    text would hide which token that was. So embeddings are smaller, and the MLPs, which see it, speak louder.
     """
     import numpy as np
 
@@ -103,16 +124,13 @@ def _draw(shapes: Mapping[str, tuple[int, ...]], seed: int) -> Iterator[np.ndarr
         # Each tensor has a stream of its own, so none depends on the order or on the other shapes.
         key = int.from_bytes(hashlib.sha256(f"{seed}/{name}".encode()).digest(), "little")
         draws = np.random.Generator(np.random.PCG64(key)).standard_normal(shape, dtype=np.float32)
-        scale = _EMBEDDING_SCALE if name == "model.embed_tokens.weight" else 1 / sqrt(shape[1])
-        yield (draws * scale).astype(NUMPY_DTYPES["F16"])
+        yield (draws * _scale(name, shape[1])).astype(NUMPY_DTYPES["F16"])
 
 
-def _wrong(key: str, reason: str) -> ConfigurationError:
-    return ConfigurationError(
-        f"checkpoint.declared.{key} {reason}",
-        where="checkpoint.source.kind=random",
-        fix=f"remove checkpoint.declared.{key} (a fitting value is taken) or correct it",
-    )
+def _scale(name: str, columns: int) -> float:
+    if name == "model.embed_tokens.weight":
+        return 0.2
+    return (4.0 if name.endswith("down_proj.weight") else 1.0) / sqrt(columns)
 
 
 def _dump(path: Path, value: Mapping[str, Any]) -> None:

@@ -1,0 +1,113 @@
+"""The one entry to all kinds of source."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from checkpoint_files import sharded
+from omegaconf import MISSING
+
+from toolkit.checkpoint.sources import fetch, locate
+from toolkit.config.schema.checkpoint import CheckpointConfig, CheckpointSource, SourceKind
+from toolkit.errors import CheckFailedError, ConfigurationError
+
+FILE = "model-00001-of-00001.safetensors"
+
+
+def local(path: str | None) -> CheckpointConfig:
+    return CheckpointConfig("m", CheckpointSource(SourceKind.local, path=path), {"hidden_size": 8}, 77)
+
+
+def test_local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = sharded(tmp_path / "model", {FILE: {"a": ("U8", [4])}})
+    facts = locate(local(str(folder)))
+    assert facts.root == folder
+    assert fetch(local(str(folder))) == facts
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    assert locate(local("~/model")).root == folder
+    assert locate(local("model")).root == folder  # the engine may run in another folder
+
+
+def test_local_that_is_not_here(tmp_path: Path) -> None:
+    config = local(f"{tmp_path}/none")
+    facts = locate(config)
+    assert (facts.present, facts.root, facts.config, facts.weight_bytes) == (False, None, {"hidden_size": 8}, 77)
+    assert facts.missing == (
+        f"the folder {tmp_path}/none does not exist; set checkpoint.source.path to where the files are"
+    )
+    with pytest.raises(ConfigurationError) as raised:
+        fetch(config)
+    assert raised.value.what == f"the checkpoint's folder {tmp_path}/none does not exist"
+
+
+def test_local_that_is_broken(tmp_path: Path) -> None:
+    folder = sharded(tmp_path / "model", {FILE: {"a": ("U8", [4])}})
+    (folder / FILE).unlink()
+    for read in (locate, fetch):
+        with pytest.raises(CheckFailedError) as raised:
+            read(local(str(folder)))
+        assert raised.value.what == f"{FILE}: does not exist"
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(ConfigurationError, match="loop is a loop of symbolic links"):
+        locate(local(str(tmp_path / "loop")))
+
+
+PACKAGE = {"package": "p", "version": "1", "file": "f.gguf", "sha256": "0" * 64}
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "missing"),
+    [
+        (SourceKind.local, {}, "path"),
+        (SourceKind.local, {"path": ""}, "path"),
+        (SourceKind.hub, {"revision": "0" * 40}, "repository"),
+        (SourceKind.hub, {"repository": "a/b"}, "revision"),
+        *((SourceKind.package, PACKAGE | {field: None}, field) for field in PACKAGE),
+    ],
+)
+def test_a_field_that_is_not_set(kind: SourceKind, fields: dict, missing: str) -> None:
+    for read in (locate, fetch):
+        with pytest.raises(ConfigurationError) as raised:
+            read(CheckpointConfig("m", CheckpointSource(kind, **fields)))
+        assert raised.value.what == f"checkpoint.source.{missing} is not set"
+        assert raised.value.why == f"checkpoint.source.kind={kind.value} needs it"
+
+
+@pytest.mark.parametrize("digest", ["0" * 63, "0" * 65, "G" * 64, "A" * 64, f"{'0' * 64}\n"])
+def test_a_digest_that_is_none(digest: str) -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        locate(CheckpointConfig("m", CheckpointSource(SourceKind.package, **PACKAGE | {"sha256": digest})))
+    assert raised.value.what == f"checkpoint.source.sha256={digest!r} is no SHA-256: 64 digits 0-9a-f are needed"
+
+
+def test_no_kind() -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        locate(CheckpointConfig("m", CheckpointSource(MISSING)))
+    assert raised.value.what == "checkpoint.source.kind is not set"
+    assert raised.value.fix == "set checkpoint.source.kind=local|hub|package|random"
+
+
+HEAVY = "torch transformers gguf numpy safetensors tokenizers huggingface_hub httpx httpx2 rich pydantic yaml"
+
+
+def test_importing_it_and_looking_is_cheap(tmp_path: Path) -> None:
+    """`plan` pays for what is imported here."""
+    sharded(tmp_path / "model", {FILE: {"a": ("U8", [4])}})
+    code = f"""
+import sys
+import omegaconf
+before = set(sys.modules)
+from toolkit.checkpoint.sources import locate
+from toolkit.config.schema.checkpoint import CheckpointConfig, CheckpointSource, SourceKind
+locate(CheckpointConfig("m", CheckpointSource(SourceKind.local, path={str(tmp_path / "model")!r})))
+locate(CheckpointConfig("m", CheckpointSource(SourceKind.hub, repository="a/b", revision="0" * 40)))
+locate(CheckpointConfig("m", CheckpointSource(SourceKind.random)))
+print(*sorted((set(sys.modules) - before) & set({HEAVY!r}.split())))
+"""
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2])
+    assert done.stdout == "\n"
