@@ -23,7 +23,7 @@ class Serve:
         self.runs = folder / "runs"
         self.port = harness.unused_port()
         self.common = [
-            f"engine.python={harness.INTERPRETER}",
+            f"engine.python={os.path.relpath(harness.INTERPRETER)}",
             f"+engine.environment.STANDIN={harness.behave(folder, **behaviour)}",
             f"+engine.environment.STANDIN_PYTHON={sys.executable}",
             f"server.port={self.port}",
@@ -172,7 +172,7 @@ def test_dry_run_prints_the_plan_and_starts_nothing(serve):
     one = serve(TINY, "dry_run=true", "output=json")
     code, out, _ = one.end()
     assert code == 0
-    assert json.loads(out)["argv"][0] == str(harness.INTERPRETER)
+    assert json.loads(out)["argv"][0] == os.path.relpath(harness.INTERPRETER)
     assert not one.runs.exists()
 
 
@@ -254,3 +254,30 @@ def test_the_timings_of_a_run_fit_into_its_time(serve):
     timings = one.receipt["timings"]
     assert set(timings) >= {"interpreter and imports", "planning", "importing", "stopping"}
     assert sum(timings.values()) <= whole + 0.5, err
+
+
+@pytest.mark.engine
+@pytest.mark.timeout(600)
+def test_the_real_engine_leaves_nothing_when_serve_is_killed(tmp_path):
+    runs, port = tmp_path / "runs", harness.unused_port()
+    command = [sys.executable, "-m", "toolkit.serve", TINY, f"server.port={port}", f"runs={runs}"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    try:
+        harness.until(lambda: process.poll() is not None or _state(runs) == "ready", 500.0)
+        assert process.poll() is None, process.stderr.read()
+        run = next(runs.iterdir())
+        everyone = harness.marked(run)
+        titles = sorted(harness.proc.title(pid) for pid in everyone)
+        assert [title for title in titles if title.startswith("VLLM::")] == ["VLLM::EngineCore", "VLLM::Worker"]
+        process.kill()
+        harness.until(lambda: harness.gone(everyone))
+        harness.until(lambda: not harness.listens(port))
+        assert harness.marked(run) == []
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def _state(runs: Path) -> str:
+    found = list(runs.glob("*/state.json"))
+    return json.loads(found[0].read_text())["state"] if found else ""

@@ -65,7 +65,7 @@ class Serve:
             return 0
         planned = with_files(planned, config, self.timings, progress_for(sys.stderr))
         request, session = request_for(planned, config, self.composed.values, os.environ)
-        packages, reporter = packages_of(planned.plan.argv[0]), reporter_for(sys.stderr)
+        packages, reporter = packages_of(request.launch.argv[0]), reporter_for(sys.stderr)
         found = self._differences(recorded, session, packages)
         for line in [*warnings(planned.plan), *session.notices, *map(difference_line, found)]:
             reporter.notice(line)

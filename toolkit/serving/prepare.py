@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from toolkit.checkpoint.facts import CheckpointFacts
@@ -107,7 +108,9 @@ def request_for(
     key = environment.read_api_key(plan.server.api_key_file) if plan.server.api_key_file else None
     folder = create(runs_root(config.runs), plan.model)
     env = environment.compose(plan.env, plan.inherit, shell, folder.path, key)
-    launch = Launch(plan.argv, env.values, folder.path, folder.log, config.engine.stop_timeout_s)
+    launch = Launch(
+        (_program(plan.argv[0]), *plan.argv[1:]), env.values, folder.path, folder.log, config.engine.stop_timeout_s
+    )
     checks = RANDOM_CHECKS if config.checkpoint.source.kind is SourceKind.random else MODEL_CHECKS
     request = Request(
         launch, Client(plan.server, key), Question(config.question, checks), config.engine.start_timeout_s
@@ -115,6 +118,7 @@ def request_for(
     receipt = first_receipt(
         folder=folder,
         plan=plan,
+        argv=launch.argv,
         config=values,
         environment=env,
         machine=planned.machine,
@@ -122,3 +126,8 @@ def request_for(
     )
     secrets = secret_values((shell, env.values, config.engine.environment), key, plan.argv)
     return request, open_session(folder, receipt, secrets, env.notice)
+
+
+def _program(name: str) -> str:
+    """The program by its full path, as the engine starts in the run's folder; a bare name is left to PATH."""
+    return str(Path(name).expanduser().absolute()) if "/" in name else name

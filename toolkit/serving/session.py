@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from typing import Any
 
@@ -50,6 +50,7 @@ def first_receipt(
     *,
     folder: RunFolder,
     plan: Plan,
+    argv: Sequence[str],
     config: Mapping[str, Any],
     environment: Environment,
     machine: MachineFacts,
@@ -63,7 +64,7 @@ def first_receipt(
         recipe=plan.recipe,
         config=config,
         plan=plain(plan.to_json()),
-        argv=plan.argv,
+        argv=argv,
         env=environment.values,
         dropped=environment.dropped,
         machine=plain(machine),
