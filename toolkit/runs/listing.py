@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from toolkit.engine import proc
-from toolkit.engine.sweep import Scent, remains
 from toolkit.errors import ConfigurationError
 from toolkit.runs.folder import RunFolder, all_runs
 from toolkit.runs.state import RunState, State, read_state
@@ -45,11 +44,16 @@ class Seen:
 
 def look(root: Path) -> list[Seen]:
     """Every run below `root` whose state can be read, oldest first."""
+    living: dict[str, list[proc.Process]] = {}
+    for process in proc.all_processes():
+        marker = None if process.dead else proc.marker_of(process.pid)
+        if marker is not None:
+            living.setdefault(marker, []).append(process)
     seen = []
     for folder in all_runs(root):
         state = read_state(folder.state)
         if state is not None:
-            left = remains(Scent(str(folder.path))) if state.state is not State.stopped else ()
+            left = living.get(str(folder.path), [])
             seen.append(Seen(folder, state, tuple(process for process in left if not _supervises(process, state))))
     return seen
 
