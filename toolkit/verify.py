@@ -68,7 +68,8 @@ def _show(store: ViewStore, verdicts: list[Verdict], repaired: list[str]) -> Non
         made = ", made again" if verdict.name in repaired else ""
         print(f"{verdict.name}: {state}{made}; {verdict.files} files, {verdict.bytes_read:,} bytes read")
         for fault in verdict.faults:
-            print(f"  {fault.path} (the {fault.owner.value}'s): {fault.reason}")
+            path = fault.path.encode(errors="backslashreplace").decode()  # a name may hold any bytes
+            print(f"  {path} (the {fault.owner.value}'s): {fault.reason}")
         if verdict.recorded:
             print(f"  first hash of {len(verdict.recorded)} files of the base; from now on they are compared with it")
     if any(fault.owner is Owner.view for verdict in verdicts for fault in verdict.faults):

@@ -7,21 +7,25 @@ import os
 import shutil
 from dataclasses import replace
 from errno import EOPNOTSUPP, EPERM
-from multiprocessing import get_context
+from multiprocessing import Queue, get_context
 from pathlib import Path
 
 import pytest
 from view_samples import LABEL, make_base, pack_for, scales_for, snapshot, spec_for, write_pack
 
 from toolkit.checkpoint.local import read_facts
+from toolkit.checkpoint.progress import Silent
 from toolkit.config.schema.views import LinkChoice
 from toolkit.errors import CheckFailedError, ConfigurationError
 from toolkit.views import disk
+from toolkit.views.digest import sha256
+from toolkit.views.garbage import collect, inventory
 from toolkit.views.marker import MARKER_FILE, read_marker
-from toolkit.views.materialize import is_whole, materialize
+from toolkit.views.materialize import is_whole, materialize, served
 from toolkit.views.scales.pack import DRAFT_FILE, SCALE_FILE
 from toolkit.views.spec import ViewSpec
 from toolkit.views.store import ViewStore
+from toolkit.views.verify import verify
 
 INDEX = "model.safetensors.index.json"
 
@@ -147,9 +151,9 @@ def test_a_single_file_checkpoint_gets_an_index(tmp_path: Path, store: ViewStore
     assert read_facts(view.path, LABEL).weight_bytes == 4 * 8 + 4 * 4
 
 
-def test_hub_caches_with_linked_blobs(tmp_path: Path, store: ViewStore) -> None:
-    plain = make_base(tmp_path / "plain")
-    snapshots, blobs = tmp_path / "hub/models--a--b/snapshots/abc", tmp_path / "hub/models--a--b/blobs"
+def as_hub_cache(plain: Path, hub: Path) -> Path:
+    """The same files as a hub library keeps them: links to blobs that are named by their SHA-256."""
+    snapshots, blobs = hub / "snapshots/abc", hub / "blobs"
     blobs.mkdir(parents=True)
     snapshots.mkdir(parents=True)
     for path in sorted(plain.rglob("*")):
@@ -157,13 +161,40 @@ def test_hub_caches_with_linked_blobs(tmp_path: Path, store: ViewStore) -> None:
         if path.is_dir():
             (snapshots / relative).mkdir()
             continue
-        blob = blobs / f"{hash(relative) & 0xFFFF:064x}"
+        blob = blobs / sha256(path.read_bytes())
         shutil.copy(path, blob)
         (snapshots / relative).symlink_to(os.path.relpath(blob, (snapshots / relative).parent))
-    pack = write_pack(tmp_path / "p", pack_for(snapshots, scales_for()))
-    view = materialize(spec_for(snapshots, pack), store)
+    return snapshots
+
+
+def test_hub_caches_with_linked_blobs(tmp_path: Path, store: ViewStore) -> None:
+    plain = make_base(tmp_path / "plain")
+    (plain / "large.bin").write_bytes(os.urandom(1 << 20))
+    cached = as_hub_cache(plain, tmp_path / "hub/models--a--b")
+    pack = write_pack(tmp_path / "p", pack_for(cached, scales_for()))
+    view = materialize(spec_for(cached, pack), store)
     assert str((view.path / "config.json").readlink()).endswith("snapshots/abc/config.json")
     assert read_facts(view.path, LABEL).tensors.keys() > read_facts(plain, LABEL).tensors.keys()
+    # What the publisher says of a large file is known without reading it, so the first reading finds damage.
+    large = cached / "large.bin"
+    status = large.stat()
+    large.write_bytes(bytes(1 << 20))
+    os.utime(large, ns=(status.st_atime_ns, status.st_mtime_ns))
+    (fault,) = verify(store, view.name, Silent()).faults
+    assert fault.path == "large.bin"
+
+
+def test_what_the_checkpoint_store_recorded_is_known(base: Path) -> None:
+    large = base / "large.bin"
+    large.write_bytes(os.urandom(1 << 20))
+    recorded = {"large.bin": {"bytes": 1 << 20, "sha256": sha256(large.read_bytes())}}
+    (base / ".manifest.json").write_text(json.dumps({"files": recorded}))
+    (link,) = (link for link in spec_for(base).links if link.path == "large.bin")
+    assert link.sha256 == recorded["large.bin"]["sha256"]
+    later = (base / ".manifest.json").stat().st_mtime_ns + 1
+    os.utime(large, ns=(later, later))  # written after the record was
+    (link,) = (link for link in spec_for(base).links if link.path == "large.bin")
+    assert link.sha256 is None
 
 
 def test_a_read_only_base(base: Path, pack: Path, store: ViewStore) -> None:
@@ -345,6 +376,43 @@ def test_eight_processes_build_one_view_once(spec: ViewSpec, store: ViewStore) -
     assert sorted(built for built, _ in found) == [False] * 7 + [True]
     assert len({inode for _, inode in found}) == 1
     assert {path.name for path in store.root.iterdir()} == {spec.name, "current", "CACHEDIR.TAG", ".locks"}
+
+
+def test_materialize_and_gc_at_once(spec: ViewSpec, store: ViewStore) -> None:
+    context = get_context("fork")
+    ended = context.Event()
+
+    def serve(failures: Queue[str]) -> None:
+        for _ in range(15):
+            with served(spec, store) as view:
+                if not is_whole(spec, store) or view.path != store.path(spec.name):
+                    failures.put("a served view was taken away")
+            materialize(spec, store)
+
+    def sweep() -> None:
+        while not ended.is_set():
+            collect(store, inventory(store), lambda _: None)
+
+    failures = context.Queue()
+    servers = [context.Process(target=serve, args=(failures,)) for _ in range(3)]
+    sweeper = context.Process(target=sweep)
+    for process in (*servers, sweeper):
+        process.start()
+    for process in servers:
+        process.join()
+    ended.set()
+    sweeper.join()
+    assert [process.exitcode for process in (*servers, sweeper)] == [0, 0, 0, 0]
+    assert failures.empty()
+    assert store.current_name() in {None, *store.names()}
+
+
+def test_a_name_of_bytes_that_are_no_text(base: Path, store: ViewStore) -> None:
+    name = os.fsdecode(b"caf\xe9.txt")
+    (base / name).write_text("latin")
+    view = materialize(spec_for(base), store)
+    assert (view.path / name).read_text() == "latin"
+    assert verify(store, view.name, Silent()).faults == ()
 
 
 def test_the_marker_says_what_it_was_made_from(spec: ViewSpec, store: ViewStore, pack: Path) -> None:

@@ -26,7 +26,7 @@ from toolkit.views.marker import MARKER_FILE, read_marker
 
 PROVENANCE_FILE = "kvscales-provenance.json"
 
-_SMALL = 4 << 20  # bytes up to which a file is hashed at once
+_SMALL = 1 << 18  # bytes up to which a file is hashed at once: 0.1 s for 400 of them
 
 
 @dataclass(frozen=True)

@@ -29,17 +29,17 @@ def link_files(
     taken: list[LinkedFile] = []
     rest: list[BaseFile] = []
     for file in files:
-        while methods[0] != "copy" and not _linked(methods[0], base, file, folder):
+        target = target_of(base, file.path, folder)
+        while methods[0] != "copy" and not _linked(methods[0], base / file.path, folder / file.path, target):
             methods.pop(0)
             if not methods:
                 raise _impossible(choice, folder)
         if methods[0] == "copy":
             rest.append(file)
-        else:
-            taken.append(_record(base, file, folder, methods[0]))
+        taken.append(LinkedFile(file.path, methods[0], target, file.size, file.mtime_ns, file.sha256))
     if rest:
         _copy(base, rest, folder, progress)
-    return (*taken, *(_record(base, file, folder, "copy") for file in rest))
+    return tuple(taken)
 
 
 def target_of(base: Path, path: str, folder: Path) -> str:
@@ -47,13 +47,13 @@ def target_of(base: Path, path: str, folder: Path) -> str:
     return os.path.relpath(base / path, (folder / path).parent)
 
 
-def _linked(method: str, base: Path, file: BaseFile, folder: Path) -> bool:
+def _linked(method: str, source: Path, path: Path, target: str) -> bool:
     """Whether the file system could link the file."""
     try:
         if method == "reflink":
-            disk.clone_file(base / file.path, folder / file.path)
+            disk.clone_file(source, path)
         else:
-            (folder / file.path).symlink_to(target_of(base, file.path, folder))
+            path.symlink_to(target)
     except OSError as error:
         if error.errno in UNSUPPORTED:
             return False
@@ -67,11 +67,6 @@ def _copy(base: Path, files: list[BaseFile], folder: Path, progress: Progress) -
     with step(progress, what, total):
         for file in files:
             disk.copy_file(base / file.path, folder / file.path, progress.advance)
-
-
-def _record(base: Path, file: BaseFile, folder: Path, method: str) -> LinkedFile:
-    target = target_of(base, file.path, folder)
-    return LinkedFile(file.path, method, target, file.size, file.mtime_ns, file.sha256)
 
 
 def _impossible(choice: LinkChoice, folder: Path) -> CheckFailedError:

@@ -51,8 +51,9 @@ def materialize(spec: ViewSpec, store: ViewStore, progress: Progress | None = No
         )
     try:
         store.prepare()
-        view = _found(spec, store) or _build_once(spec, store, progress or Silent())
-        make_current(store, spec.name)
+        with lease(store, spec.name):  # or garbage collection could take it before `current` points to it
+            view = _found(spec, store) or _build_once(spec, store, progress or Silent())
+            make_current(store, spec.name)
     except OSError as error:
         raise store_fault(store, error) from error
     return view

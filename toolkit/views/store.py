@@ -81,11 +81,16 @@ class ViewStore:
             raise
 
     def names(self) -> tuple[str, ...]:
-        """The views in the store, by name: folders that are named as one and hold a marker, readable or not."""
+        """The views in the store, by name: folders that are named as one and hold a marker, readable or not.
+
+        Raises CheckFailedError where the folder cannot be listed.
+        """
         try:
             found = sorted(entry.name for entry in os.scandir(self.root) if entry.is_dir(follow_symlinks=False))
         except FileNotFoundError:
             return ()
+        except OSError as error:
+            raise store_fault(self, error) from error
         return tuple(name for name in found if VIEW_NAME.fullmatch(name) and has_marker(self.path(name)))
 
     def prepare(self) -> None:
