@@ -38,6 +38,8 @@ from vllm.v1.kv_cache_interface import (
 )
 from vllm.v1.kv_cache_layout import KVCacheLayout
 
+from toolkit.planning.capacity.caches import CompressedCache, Load, RingCache, SlidingCache, StateCache
+
 logging.getLogger("vllm").setLevel(logging.ERROR)
 
 DTYPES = {"float16": torch.float16, "float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -289,3 +291,46 @@ def answer(case: Case, memory_bytes: int) -> Answer:
         tokens=tokens,
         concurrency=concurrency,
     )
+
+
+def spec_of(cache: Any) -> KVCacheSpec:
+    """The engine's counterpart of one of the toolkit's caches, for tests of the grouping alone."""
+    if isinstance(cache, StateCache):
+        return MambaSpec(
+            shapes=((cache.state_bytes,),),
+            dtypes=(torch.uint8,),
+            block_size=cache.block_tokens,
+            page_size_padded=cache.padded_page,
+            num_speculative_blocks=cache.slots - 1,
+            tp_replicated=cache.replicated,
+        )
+    quantized = cache.dtype.startswith("fp8")
+    shared = {
+        "block_size": cache.block_tokens,
+        "num_kv_heads": cache.kv_heads,
+        "head_size": cache.key_dim,
+        "dtype": torch.uint8 if quantized else DTYPES[cache.dtype],
+        "kv_quant_mode": get_kv_quant_mode(cache.dtype if quantized else "auto"),
+        "dcp_sharded": cache.sharded,
+    }
+    if isinstance(cache, CompressedCache):
+        return MLAAttentionSpec(tokens_per_state=cache.tokens_per_state, **shared)
+    shared |= {"head_size_v": cache.value_dim}
+    if isinstance(cache, RingCache):
+        return CircularBufferSpec(**shared)
+    if isinstance(cache, SlidingCache):
+        return SlidingWindowSpec(sliding_window=cache.window, **shared)
+    return FullAttentionSpec(**shared)
+
+
+def group_answer(caches: dict[str, Any], load: Load, layout: str, extra_tokens: int, memory_bytes: int) -> Answer:
+    """Group these caches as the engine would."""
+    config = vllm_config(Case(text={}, max_model_len=load.max_model_len, dcp=load.dcp))
+    config.max_in_flight_tokens = load.in_flight_tokens
+    config.num_prefill_lookahead_tokens = extra_tokens + 1
+    config.cache_config.mamba_cache_mode = "none"
+    config.cache_config.kv_cache_layout = layout
+    result = get_kv_cache_configs(config, [{name: spec_of(cache) for name, cache in caches.items()}], [memory_bytes])[0]
+    tokens, concurrency = get_kv_cache_capacity(config, result)
+    size = _pool_bytes_per_block(config, result.kv_cache_groups)
+    return Answer(0, size, result.num_blocks, len(result.kv_cache_groups), tokens, concurrency)

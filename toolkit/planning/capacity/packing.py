@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from toolkit.errors import ConfigurationError
 from toolkit.planning.capacity.caches import Cache, RingCache, SlidingCache, StateCache, ceil_div, same_type
 
 
@@ -42,7 +43,10 @@ class Bucket:
 
 
 def pack_layers(layers: Mapping[str, Cache]) -> tuple[Mapping[str, Cache], ...]:
-    """Divide layers of unequal pages into groups that fill one block about equally."""
+    """Divide layers of unequal pages into groups that fill one block about equally.
+
+    Raises ConfigurationError where the engine would lose layers on the way, and stop.
+    """
     buckets = _buckets(layers)
     repeats = _repeats_per_group(buckets)
     anchor = max(
@@ -57,6 +61,12 @@ def pack_layers(layers: Mapping[str, Cache]) -> tuple[Mapping[str, Cache], ...]:
             states = max(anchor // first.page_bytes, 1)
             count = max(count, ceil_div(len(bucket.layers), states))
         found += _divide(bucket, count)
+    if sum(len(group) for group in found) < len(layers):
+        raise ConfigurationError(
+            "The engine cannot divide the layers of this model into KV groups: one type has unequal pages and counts.",
+            where="limits.block_size",
+            fix="choose another block size, or draft without layers of another page size",
+        )
     return tuple(found)
 
 
