@@ -6,9 +6,10 @@ import json
 import sys
 from dataclasses import asdict
 
+from toolkit.checkpoint.progress import Progress
 from toolkit.config.composed import Composed
 from toolkit.config.schema.verbs import Output, VerifyConfig
-from toolkit.errors import ConfigurationError
+from toolkit.errors import ConfigurationError, ToolkitError
 from toolkit.serving.terminal import progress_for
 from toolkit.verb import run_verb
 from toolkit.views.inspect import Owner
@@ -30,8 +31,7 @@ def run(composed: Composed[VerifyConfig]) -> int:
     verdicts, repaired = [], []
     for name in _chosen(store, config.view):
         verdict = verify(store, name, steps, fast=config.fast, threads=config.threads)
-        if config.repair and any(fault.owner is Owner.view for fault in verdict.faults):
-            repair(store, name, steps)
+        if config.repair and _mended(store, verdict, steps):
             repaired.append(name)
             verdict = verify(store, name, steps, fast=True, threads=config.threads)
         verdicts.append(verdict)
@@ -40,6 +40,18 @@ def run(composed: Composed[VerifyConfig]) -> int:
     else:
         _show(store, verdicts, repaired)
     return FAILED if any(verdict.faults for verdict in verdicts) else 0
+
+
+def _mended(store: ViewStore, verdict: Verdict, steps: Progress) -> bool:
+    """Whether the view was made again; where that cannot be, the other views still get their turn."""
+    if all(fault.owner is Owner.base for fault in verdict.faults):
+        return False
+    try:
+        repair(store, verdict.name, steps)
+    except ToolkitError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return False
+    return True
 
 
 def _chosen(store: ViewStore, name: str | None) -> tuple[str, ...]:

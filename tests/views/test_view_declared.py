@@ -8,6 +8,7 @@ import pytest
 from view_samples import make_base, pack_for, projections, scales_for, write_pack
 
 from toolkit.checkpoint.local import read_facts
+from toolkit.checkpoint.progress import Silent
 from toolkit.config.schema.checkpoint import CheckpointConfig, CheckpointSource, SourceKind
 from toolkit.config.schema.overlay import OverlayConfig
 from toolkit.config.schema.speculative import SpeculativeConfig
@@ -16,7 +17,9 @@ from toolkit.config.schema.views import ViewsConfig
 from toolkit.errors import ConfigurationError, ToolkitError
 from toolkit.views import planning
 from toolkit.views.declared import DeclaredView, find_declared, read_declared, shipped_views
+from toolkit.views.garbage import inventory
 from toolkit.views.scales.names import layer_and_kind, scale_names
+from toolkit.views.store import ViewStore
 
 SHIPPED = sorted(shipped_views().glob("*.yaml"))
 SHA = "a" * 64
@@ -168,6 +171,29 @@ def test_a_pack_that_is_not_here_yet(base: Path, monkeypatch: pytest.MonkeyPatch
     overlay = OverlayConfig("published", None, "a/b", "1" * 40)
     view = planning.plan_view(deployment(base, overlay=overlay), read_facts(base, "tiny"))
     assert (view.path, view.digest) == (None, None)
+
+
+def test_a_pack_in_the_hub_cache(base: Path, pack: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    cached = tmp_path / "hub/models--a--b/snapshots" / ("1" * 40)
+    cached.parent.mkdir(parents=True)
+    pack.rename(cached)
+    overlay = OverlayConfig("published", None, "a/b", "1" * 40)
+    config = deployment(base, overlay=overlay, views=ViewsConfig(root=str(tmp_path / "s")))
+    assert planning.plan_view(config, read_facts(base, "tiny")).digest
+
+
+def test_what_is_served_is_what_was_planned(base: Path, pack: Path, tmp_path: Path) -> None:
+    facts, store = read_facts(base, "tiny"), ViewStore.at(str(tmp_path / "s"))
+    config = deployment(base, overlay=OverlayConfig(path=str(pack)), views=ViewsConfig(root=str(store.root)))
+    planned = planning.plan_view(config, facts)
+    with planning.leased_view(config, facts, Silent()) as view:
+        assert view == planned
+        assert Path(str(view.path), "model-kvscales.safetensors").is_file()
+        assert [kept.reason for kept in inventory(store).kept] == ["in use"]
+    assert [garbage.name for garbage in inventory(store).garbage] == [Path(str(view.path)).name]
+    with planning.leased_view(deployment(base), facts, Silent()) as own:
+        assert own.path == str(base)
 
 
 def test_mtp_drafting_demands_the_draft_s_scales(tmp_path: Path) -> None:

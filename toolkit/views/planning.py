@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from toolkit.checkpoint.facts import CheckpointFacts
@@ -14,6 +15,7 @@ from toolkit.errors import ConfigurationError
 from toolkit.planning.plan import View
 from toolkit.views.declared import DeclaredView, find_declared
 from toolkit.views.inputs import PackInput, ViewInputs, read_spec
+from toolkit.views.materialize import served
 from toolkit.views.scales.source import PackSource, configured_pack
 from toolkit.views.spec import ViewSpec
 from toolkit.views.store import ViewStore
@@ -53,6 +55,20 @@ def fetch_spec(config: DeploymentConfig, checkpoint: CheckpointFacts, progress: 
     """The deployment's view, its scale packs downloaded where they are not on this machine."""
     folders = [source.fetch(progress) for source in _sources(config)]
     return read_spec(_inputs(config, checkpoint, folders), checkpoint)
+
+
+@contextmanager
+def leased_view(config: DeploymentConfig, checkpoint: CheckpointFacts, progress: Progress) -> Iterator[View]:
+    """What `plan_view` told, made where it is not there, and kept from `gc` until the context ends.
+
+    Raises ToolkitError where a scale pack cannot be brought here, does not fit, or the view cannot be made.
+    """
+    if not wants_view(config):
+        yield plan_view(config, checkpoint)
+        return
+    spec = fetch_spec(config, checkpoint, progress)
+    with served(spec, ViewStore.at(config.views.root), progress) as view:
+        yield View(str(view.path), view.digest, view.files)
 
 
 def _declared(config: DeploymentConfig) -> DeclaredView | None:

@@ -27,7 +27,8 @@ class PackSource:
         if self.path:
             return Path(self.path).expanduser().absolute()
         folder = self._hub().folder
-        return folder if (folder / MANIFEST_FILE).exists() else None
+        whole = (folder / MANIFEST_FILE).exists() and any(path.exists() for path in folder.glob("*.safetensors"))
+        return folder if whole else None
 
     def fetch(self, progress: Progress) -> Path:
         """The pack's folder, downloaded if need be; ToolkitError where that does not work."""
