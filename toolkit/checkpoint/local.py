@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,11 @@ def read_facts(folder: Path, name: str) -> CheckpointFacts:
     Raises ConfigurationError where the folder cannot be listed, and one CheckFailedError that lists every fault of
     config.json, the index and the headers.
     """
+    with _no_collection():
+        return _read(folder, name)
+
+
+def _read(folder: Path, name: str) -> CheckpointFacts:
     files = list_files(folder)
     config, faults = _read_config(folder)
     index, shards = _read_shards(folder, files)
@@ -47,6 +54,18 @@ def read_facts(folder: Path, name: str) -> CheckpointFacts:
         index_sha256=index.sha256 if index else None,
         weight_bytes=sum(tensor.num_bytes for tensor in tensors.values()),
     )
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Hold the cycle collector: it would walk up to a million young objects again and again, which all stay."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _read_config(folder: Path) -> tuple[dict[str, Any], tuple[Rejected, ...]]:

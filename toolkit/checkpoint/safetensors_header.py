@@ -28,7 +28,7 @@ DTYPE_BITS = {
     "F8_E5M2FNUZ": 8, "F16": 16, "BF16": 16, "F32": 32, "F64": 64, "C64": 64,
 }  # fmt: skip
 
-_FIRST_READ = 1 << 17
+_FIRST_READ = 1 << 14
 
 
 @dataclass(frozen=True)
