@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 TYPES = ("f16", "f32", "e4m3", "e5m2", "nvfp4", "i32", "i64", "u8")
 _ONE = "|".join(TYPES)
-_NAME = re.compile(rf"^([a-z0-9]+(?:_[a-z0-9]+)*?)((?:_(?:{_ONE}))+)_([a-z0-9]+)_sm(\d+)$")
+_NAME = re.compile(rf"^(?!(?:{_ONE})_)([a-z0-9]+(?:_[a-z0-9]+)*?)((?:_(?:{_ONE}))+)_([a-z0-9]+)_sm(\d+)$")
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ def _versions(image: Image, policy: Policy) -> Iterator[Finding]:
             yield Finding(
                 "elf-versions",
                 image.name,
-                f"it needs {version} of {library}; manylinux_2_28 ends at {ceiling}",
+                f"it needs {version} of {library}; the wheel's tag promises {ceiling} at most",
                 "see kernels/host/compat.cpp, or build on an older system",
             )
 

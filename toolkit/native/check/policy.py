@@ -35,5 +35,16 @@ class Policy:
 # The ceilings of manylinux_2_28, as auditwheel has them.
 _CEILINGS = (("GLIBC", (2, 28)), ("GLIBCXX", (3, 4, 24)), ("CXXABI", (1, 3, 11)), ("GCC", (7, 0, 0)))
 
+
+def for_wheel(name: str, tag: str) -> Policy:
+    """The policy for a wheel: ours by its name; anyone's may need the glibc that its own tag promises."""
+    if name == OUR_NAME:
+        return OURS
+    promised = re.search(r"manylinux_2_(\d+)_", tag)
+    glibc = (2, int(promised.group(1))) if promised else (2, 28)
+    return Policy(_ANYONES, (("GLIBC", glibc), *_CEILINGS[1:]), ours=False)
+
+
+OUR_NAME = "volta_toolkit"
 OURS = Policy(frozenset((*_SYSTEM, "libtorch.so", "libtorch_cpu.so")), _CEILINGS, ours=True)
-ANYONES = Policy(frozenset((*_SYSTEM, *_SYSTEM_LOADER, *_TORCH, *_CUDA_12)), _CEILINGS, ours=False)
+_ANYONES = frozenset((*_SYSTEM, *_SYSTEM_LOADER, *_TORCH, *_CUDA_12))

@@ -9,12 +9,10 @@ from typing import Any
 
 from toolkit.native.check import device_rules, elf_rules, fresh, wheel_rules
 from toolkit.native.check.finding import Finding
-from toolkit.native.check.policy import ANYONES, OURS
+from toolkit.native.check.policy import for_wheel
 from toolkit.native.check.wheel import Wheel
 from toolkit.native.elf import device
 from toolkit.native.elf.image import Image
-
-_OUR_NAME = "volta_toolkit"
 
 
 @dataclass(frozen=True)
@@ -36,7 +34,7 @@ def check_wheel(path: Path) -> Report:
     Raises CheckFailedError if the file is no wheel.
     """
     wheel = Wheel.read(path)
-    policy = OURS if wheel.name == _OUR_NAME else ANYONES
+    policy = for_wheel(wheel.name, wheel.tag)
     findings = list(wheel_rules.check(wheel, policy))
     for image in wheel.images.values():
         findings += elf_rules.check(image, policy)

@@ -49,7 +49,7 @@ def targets(image: Image) -> tuple[Target, ...]:
 
 
 def cubin_fault(data: bytes, arch: int) -> str | None:
-    """Why these bytes are no usable cubin for sm_`arch`; None if they are: an ELF file for CUDA and that GPU, with code."""
+    """Why these bytes are no usable cubin for sm_`arch`; None if they are: ELF, for CUDA and that GPU, with code."""
     if not data:
         return "it is empty"
     if not data.startswith(MAGIC):
@@ -76,7 +76,10 @@ def _from_container(image: Image) -> list[tuple[str, int, int]]:
     data = image.section(container.SECTION)
     if data is None:
         return []
-    entries = container.unpack(data)
+    try:
+        entries = container.unpack(data)
+    except CheckFailedError:
+        return []  # a damaged container carries nothing that can be used
     return [
         (entry.kind.name.lower(), entry.arch, len(entry.data))
         for entry in entries

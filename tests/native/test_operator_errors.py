@@ -1,0 +1,136 @@
+"""A wrong call ends in one sentence that names the operator and the argument; an empty one does nothing."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+HALF = torch.float16
+
+
+def half(*shape):
+    return torch.zeros(*shape, dtype=HALF)
+
+
+def cache(*shape):
+    return torch.zeros(*shape, dtype=torch.uint8).view(torch.float8_e4m3fn)
+
+
+ONE = torch.ones(1)
+SLOTS = torch.zeros(2, dtype=torch.int64)
+WRONG = {
+    "dtype": (
+        "rms_norm",
+        lambda: (half(2, 8).bfloat16(), half(2, 8).bfloat16(), None, 1e-6),
+        "input must be float16 or float32, not bfloat16",
+    ),
+    "mixed types": (
+        "rms_norm",
+        lambda: (half(2, 8), half(2, 8), half(8).float(), 1e-6),
+        "weight must be float16, not float32",
+    ),
+    "weight's size": ("rms_norm", lambda: (half(2, 8), half(2, 8), half(9), 1e-6), "weight.size(0) must be 8, not 9"),
+    "result's shape": ("rms_norm", lambda: (half(3, 8), half(2, 8), None, 1e-6), "result.size(0) must be 2, not 3"),
+    "stride": (
+        "rms_norm",
+        lambda: (half(2, 8), half(8, 2).T, None, 1e-6),
+        "input must have stride 1 in its last dimension, not 2",
+    ),
+    "scalar": ("rms_norm", lambda: (half(1)[0], half(1)[0], None, 1e-6), "input must have at least one dimension"),
+    "rows": (
+        "rms_norm",
+        lambda: (half(2, 3, 4, 8), half(4, 9, 16, 8)[::2, ::3, ::4], None, 1e-6),
+        "input has rows at more than two independent strides",
+    ),
+    "odd width": (
+        "silu_and_mul",
+        lambda: (half(2, 4), half(2, 9)),
+        "the last dimension of input must be even: gate, then up",
+    ),
+    "rotated width": (
+        "rotary_embedding",
+        lambda: (SLOTS, half(2, 64), None, 32, half(9, 32), True, 8, False),
+        "rope_dim_offset + cos_sin_cache.size(1) must be at most head_size",
+    ),
+    "positions": (
+        "rotary_embedding",
+        lambda: (SLOTS.int(), half(2, 64), None, 32, half(9, 32), True),
+        "positions must be int64, not int32",
+    ),
+    "bytes": (
+        "kv_cache_write",
+        lambda: (half(2, 1, 8), half(2, 1, 8), cache(1, 4, 1, 8).view(torch.uint8), cache(1, 4, 1, 8), SLOTS, ONE, ONE),
+        (
+            "key_cache must be float16, float8_e4m3fn or float8_e5m2 "
+            "(its type says the format: view a uint8 cache as one of them)"
+        ),
+    ),
+    "heads": (
+        "kv_cache_write",
+        lambda: (half(2, 1, 8), half(2, 1, 8), cache(1, 4, 2, 8), cache(1, 4, 1, 8), SLOTS, ONE, ONE),
+        "key_cache.size(2) must be 1, not 2",
+    ),
+    "too few keys": (
+        "kv_cache_write",
+        lambda: (half(1, 1, 8), half(2, 1, 8), cache(1, 4, 1, 8), cache(1, 4, 1, 8), SLOTS, ONE, ONE),
+        "key and value must have a row for each slot of slot_mapping",
+    ),
+    "scales": (
+        "kv_cache_write",
+        lambda: (half(2, 1, 8), half(2, 1, 8), cache(1, 4, 1, 8), cache(1, 4, 1, 8), SLOTS, torch.ones(2), ONE),
+        "k_scale and v_scale must hold one number each",
+    ),
+    "parts": (
+        "merge_attention",
+        lambda: (half(2, 1, 8).float(), None, half(2, 2, 1, 8), torch.zeros(2, 2, 1), True),
+        "float16 parts merge into a float16 output only",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_call_is_one_clear_sentence(name, volta):
+    operator, arguments, message = WRONG[name]
+    with pytest.raises(RuntimeError) as caught:
+        getattr(volta, operator)(*arguments())
+    assert str(caught.value).splitlines()[0] == f"volta::{operator}: {message}"
+
+
+def test_no_driver_is_said_plainly(volta):
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a driver")
+    with pytest.raises(RuntimeError, match=r"^volta: no NVIDIA driver on this machine: libcuda\.so\.1"):
+        volta.prepare(0)
+
+
+@pytest.mark.parametrize("shape", [(0, 8), (3, 0), (0, 0)])
+def test_empty_tensors_are_no_work(shape, volta):
+    volta.rms_norm(half(*shape), half(*shape), None, 1e-6)
+    volta.fused_add_rms_norm(half(*shape), half(*shape), None, 1e-6)
+    volta.silu_and_mul(half(*shape), half(shape[0], 2 * shape[1]))
+    volta.rotary_embedding(SLOTS[:0], half(0, 64), half(0, 32), 32, half(9, 32), True)
+    volta.kv_cache_write(half(0, 1, 8), half(0, 1, 8), cache(0, 4, 1, 8), cache(0, 4, 1, 8), SLOTS[:0], ONE, ONE)
+    table, starts = torch.zeros(0, 3, dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
+    volta.kv_cache_gather(
+        cache(1, 4, 1, 8), cache(1, 4, 1, 8), table, starts, None, half(2, 1, 8), half(2, 1, 8), ONE, ONE
+    )
+    volta.merge_attention(half(0, 1, 8), None, half(2, 0, 1, 8), torch.zeros(2, 0, 1), True)
+
+
+def test_operators_pass_torchs_own_check(volta):
+    x, weight = torch.randn(4, 16).half(), torch.randn(16).half()
+    torch.library.opcheck(volta.rms_norm.default, (torch.empty_like(x), x, weight, 1e-6))
+    torch.library.opcheck(volta.fused_add_rms_norm.default, (x.clone(), x.clone(), None, 1e-6))
+    torch.library.opcheck(volta.silu_and_mul.default, (half(4, 8), x))
+
+
+def test_torch_compile_takes_them_in_one_graph(volta):
+    def block(x, residual):
+        out, total = x.clone(), residual.clone()
+        volta.fused_add_rms_norm(out, total, None, 1e-6)
+        gated = torch.empty(4, 8, dtype=HALF)
+        volta.silu_and_mul(gated, out)
+        return gated, total
+
+    x, residual = torch.randn(4, 16).half(), torch.randn(4, 16).half()
+    compiled = torch.compile(block, fullgraph=True, backend="aot_eager")
+    for result, expected in zip(compiled(x, residual), block(x, residual), strict=True):
+        assert torch.equal(result, expected)
