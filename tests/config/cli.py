@@ -15,6 +15,7 @@ def call(verb: str, *arguments: str, cwd: Path | None = None, **environment: str
     return subprocess.run(
         [sys.executable, "-m", f"toolkit.{verb}", *arguments],
         capture_output=True,
+        check=False,
         text=True,
         timeout=120,
         cwd=cwd or REPOSITORY,

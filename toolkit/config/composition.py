@@ -89,7 +89,7 @@ def composition_of_job(values: DictConfig) -> Composition:
     from hydra.types import RunMode
 
     hydra = HydraConfig.get()
-    overrides = [*hydra.overrides.hydra, *hydra.overrides.task]
+    overrides = [*_as_typed(hydra.overrides.hydra), *_as_typed(hydra.overrides.task)]
     loader = GlobalHydra.instance().config_loader()
     return _composition(
         values, hydra, loader.compute_defaults_list(hydra.job.config_name, overrides, RunMode.RUN).defaults
@@ -104,8 +104,16 @@ def _composition(values: DictConfig, hydra: Any, defaults: Any) -> Composition:
         merged=tuple(Merged(default.config_path, default.package or "") for default in defaults),
         folders=tuple(Path(source.path) for source in hydra.runtime.config_sources if source.schema == "file"),
         choices=dict(hydra.runtime.choices),
-        overrides=tuple(hydra.overrides.task),
+        overrides=tuple(_as_typed(hydra.overrides.task)),
     )
+
+
+def _as_typed(overrides: Any) -> list[str]:
+    """Hydra's list of overrides; reading it item by item would resolve the `${...}` in them."""
+    from omegaconf import OmegaConf
+
+    plain = OmegaConf.to_container(overrides, resolve=False)
+    return [str(override) for override in plain] if isinstance(plain, list) else []
 
 
 def let_hydra(name: str, line: CommandLine, job: Callable[[DictConfig], None]) -> None:
@@ -115,6 +123,7 @@ def let_hydra(name: str, line: CommandLine, job: Callable[[DictConfig], None]) -
 
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises instead of printing and leaving with 1
     version.setbase(VERSION_BASE)
+    line.parsed.overrides.append(f"hydra.job.name={name}")
     with TemporaryDirectory() as scratch:  # for multirun.yaml: a read-only verb leaves nothing behind
         if line.parsed.multirun:
             line.parsed.overrides.append(f"hydra.sweep.dir='{scratch}'")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from toolkit.config.strict import free_mapping, known_keys, suggestion
+from toolkit.config.strict import close_matches, free_mapping, known_keys, suggestion
 from toolkit.errors import ConfigurationError
 
 AMBIGUOUS_FP8 = (
@@ -57,7 +56,7 @@ def _missing_choice(missing: str | None, options: list[str], text: str) -> Confi
             f"there is no configuration file '{missing}'", where=inside.group(1) if inside else COMMAND_LINE
         )
     typed = f"+{group}" if group == "recipe" else group
-    close = difflib.get_close_matches(choice, options, n=3, cutoff=0.6)
+    close = close_matches(choice, options)
     return ConfigurationError(
         f"there is no {group} named '{choice}'",
         where=f"{typed}={choice}",
@@ -197,6 +196,7 @@ KNOWN_TEXTS: Mapping[str, Callable[[re.Match[str], tuple[str, ...]], Configurati
     r"Error merging override ([^\n]*)\n(.*)": _wrong_value,
     r"In ([^\n]*?): Override '(.*?)' is defined before '(.*?)'": _override_last,
     r"In '(.*?)': Could not override '(.*?)'": _relative_group,
+    r"Key '[^']*' (?:is )?not in [^\n]*\n\s*full_key: (\S+)": _unknown_key,
     r"Could not (?:override|append to config\.?|delete from config\.?|delete) ?'?([\w.]+)": _unknown_key,
     r"Config group override must be a string or a list": _no_choice,
 }

@@ -5,10 +5,12 @@ A name says what the recipe sets; the shipped ones are compared with their conte
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 ENGINES = ("cpu", "v100")
 KV = {"f16": "float16", "e4m3": "fp8_e4m3", "e5m2": "fp8_e5m2"}
+DCP = re.compile("dcp[1-9][0-9]*")
 SPECULATIVE = ("mtp3", "dflash2", "ngram")
 
 
@@ -29,7 +31,7 @@ class RecipeName:
         words = name.split("_")
         speculative = words.pop() if words and words[-1] in SPECULATIVE else None
         kv = KV[words.pop()] if words and words[-1] in KV else None
-        dcp = int(words.pop()[3:]) if words and words[-1][:3] == "dcp" and words[-1][3:].isdigit() else None
+        dcp = int(words.pop()[3:]) if words and DCP.fullmatch(words[-1]) else None
         engine = words.pop() if words and words[-1] in ENGINES else None
         return RecipeName("_".join(words), engine, dcp, kv, speculative)
 

@@ -7,7 +7,7 @@ more into a fresh structured root (`docs/config.md`, section 'Strictness').
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar, cast, get_type_hints
 
@@ -69,14 +69,20 @@ def unknown_keys(values: Mapping[str, Any], schema: type[Any], prefix: str = "")
 
 
 def suggestion(key: str, known: tuple[str, ...]) -> str:
-    """What the user may have meant: the same last word elsewhere, or a close spelling."""
-    close = difflib.get_close_matches(key, known, n=3, cutoff=0.6)
-    if close:  # a near miss is the answer; the merely similar would only distract
-        best = difflib.SequenceMatcher(None, key, close[0]).ratio()
-        close = [name for name in close if difflib.SequenceMatcher(None, key, name).ratio() > best - 0.1]
-    last = key.rpartition(".")[2]
-    close += [name for name in known if name.rpartition(".")[2] == last and name not in close]
-    return f"did you mean {' or '.join(close[:3])}?" if close else "see docs/config.md for every option"
+    """What the user may have meant: a close spelling in the same group or anywhere, or the same last word elsewhere."""
+    group, _, last = key.rpartition(".")
+    siblings = {name.rpartition(".")[2]: name for name in known if name.rpartition(".")[0] == group}
+    meant = [siblings[word] for word in close_matches(last, siblings)] or close_matches(key, known)
+    meant += [name for name in known if name.rpartition(".")[2] == last and name not in meant]
+    return f"did you mean {' or '.join(meant[:3])}?" if meant else "see docs/config.md for every option"
+
+
+def close_matches(word: str, known: Iterable[str]) -> list[str]:
+    """Known words that are spelled much like it, nearest first; the merely similar are left out beside a near miss."""
+    ratios = {name: difflib.SequenceMatcher(None, word, name).ratio() for name in known}
+    best = max(ratios.values(), default=0.0)
+    close = [name for name, ratio in ratios.items() if ratio >= 0.6 and ratio > best - 0.1]
+    return sorted(close, key=lambda name: (-ratios[name], name))[:3]
 
 
 def _neighbours(key: str, known: tuple[str, ...]) -> str:
