@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 
 from toolkit.checkpoint.safetensors_header import open_fault
 
-_CHUNK = 1 << 20
+_CHUNK = 1 << 18
 _MOST_THREADS = 8  # more only make a disk seek
 
 
