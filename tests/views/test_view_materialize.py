@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
-from errno import EOPNOTSUPP, EPERM
+from errno import EINVAL, EOPNOTSUPP, EPERM
 from multiprocessing import Queue, get_context
 from pathlib import Path
 
@@ -420,3 +422,33 @@ def test_the_marker_says_what_it_was_made_from(spec: ViewSpec, store: ViewStore,
     assert marker is not None
     assert marker.made_from["packs"] == [{"folder": str(pack), "scale_sha256": None}]
     assert marker.digest == spec.digest
+
+
+def test_a_file_system_that_cannot_exchange_two_names(
+    spec: ViewSpec, store: ViewStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: bytes) -> None:
+        raise OSError(EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(disk, "rename_exchange", refuse)
+    view = materialize(spec, store)
+    (view.path / SCALE_FILE).unlink()
+    assert materialize(spec, store).built
+    assert is_whole(spec, store)
+    # Killed between the renames, the old folder is left beside; it goes with the next building, or with gc.
+    left = store.root / f".staging-{spec.name}.old"
+    view.path.rename(left)
+    assert materialize(spec, store).built
+    assert not left.exists()
+    left.mkdir()
+    collect(store, inventory(store), lambda _: None)
+    assert not left.exists()
+
+
+def test_the_verbs_start_without_the_heavy_libraries() -> None:
+    code = (
+        "import sys, toolkit.materialize, toolkit.verify, toolkit.gc; "
+        "print({'torch', 'numpy', 'hydra', 'rich'} & {*sys.modules})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
