@@ -56,6 +56,34 @@ def test_local_that_is_broken(tmp_path: Path) -> None:
         locate(local(str(tmp_path / "loop")))
 
 
+UNREADABLE = """
+import os, sys
+from toolkit.checkpoint.sources import locate
+from toolkit.config.schema.checkpoint import CheckpointConfig, CheckpointSource, SourceKind
+from toolkit.errors import ToolkitError
+if os.getuid() == 0: os.setgid(65534); os.setuid(65534)
+try:
+    locate(CheckpointConfig("m", CheckpointSource(SourceKind.local, path=sys.argv[1])))
+except ToolkitError as error:
+    print(error.what)
+"""
+
+
+def test_local_below_an_unreadable_folder(tmp_path: Path) -> None:
+    folder = sharded(tmp_path / "closed" / "model", {FILE: {"a": ("U8", [4])}})
+    (tmp_path / "closed").chmod(0)
+    command = [sys.executable, "-c", UNREADABLE, str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2])
+    (tmp_path / "closed").chmod(0o755)
+    assert done.stdout == f"the checkpoint's folder {folder} is not readable: permission denied\n"
+
+
+def test_an_unknown_user() -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        locate(local("~nobody-has-this-name/model"))
+    assert raised.value.what.endswith(" begins with a user that this machine does not know")
+
+
 PACKAGE = {"package": "p", "version": "1", "file": "f.gguf", "sha256": "0" * 64}
 
 

@@ -58,8 +58,9 @@ def hub_cache() -> Path:
 
 def is_whole(folder: Path) -> bool:
     """Whether config.json and every file that the index names are in the folder; no file is opened but the index."""
-    weights = read_index(folder / INDEX_FILE).files if (folder / INDEX_FILE).exists() else ["model.safetensors"]
-    return all((folder / file).exists() for file in (CONFIG_FILE, *weights))
+    indexed = os.access(folder / INDEX_FILE, os.F_OK)  # unlike Path.exists it does not raise
+    weights = read_index(folder / INDEX_FILE).files if indexed else ["model.safetensors"]
+    return all(os.access(folder / file, os.F_OK) for file in (CONFIG_FILE, *weights))
 
 
 def download(source: HubSource, progress: Progress) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
+from errno import ENOTDIR
 from pathlib import Path
 
 from toolkit.checkpoint.safetensors_header import open_fault
@@ -13,21 +14,27 @@ from toolkit.errors import ConfigurationError
 _FIX = "set checkpoint.source.path to the folder that holds config.json and the safetensors files"
 
 
+def list_names(folder: Path) -> frozenset[str]:
+    """What the folder itself holds; ConfigurationError where it cannot be listed."""
+    try:
+        return frozenset(entry.name for entry in folder.iterdir())
+    except OSError as error:
+        reason = "is a file, not a folder" if error.errno == ENOTDIR and folder.is_file() else _reason(error)
+        raise ConfigurationError(f"the checkpoint's folder {folder} {reason}", fix=_FIX) from None
+
+
 def list_files(folder: Path) -> dict[str, int]:
     """Bytes of every file below `folder`, by relative path, through links; names with a leading dot are left out.
 
-    Links that lead nowhere are left out as well: whoever needs such a file says so. Raises ConfigurationError where
-    the folder itself cannot be listed.
+    Links that lead nowhere are left out as well: whoever needs such a file says so. Raises ConfigurationError where a
+    folder below cannot be listed.
     """
     try:
         status = folder.stat()
         return dict(sorted(_walk(os.fspath(folder), "", ((status.st_dev, status.st_ino),))))
     except OSError as error:
-        where = Path(error.filename or folder)
-        if where != folder:
-            raise ConfigurationError(f"{where} is {open_fault(error)}", fix="make the folder readable") from None
-        reason = "is a file, not a folder" if folder.is_file() else _reason(error)
-        raise ConfigurationError(f"the checkpoint's folder {folder} {reason}", fix=_FIX) from None
+        what = f"{error.filename or folder} is {open_fault(error)}"
+        raise ConfigurationError(what, fix="make every folder of the checkpoint readable") from None
 
 
 def _reason(error: OSError) -> str:

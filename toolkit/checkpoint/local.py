@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from toolkit.checkpoint.facts import CheckpointFacts, TensorFacts
 from toolkit.checkpoint.faults import check_failed
 from toolkit.checkpoint.index import INDEX_FILE, Index, read_index
-from toolkit.checkpoint.listing import list_files
+from toolkit.checkpoint.listing import list_files, list_names
 from toolkit.checkpoint.safetensors_header import Shard, open_fault, read_shard
 from toolkit.checkpoint.strict_json import StrictJsonError, parse_object
 from toolkit.errors import Rejected
@@ -33,9 +33,9 @@ def read_facts(folder: Path, name: str) -> CheckpointFacts:
 
 
 def _read(folder: Path, name: str) -> CheckpointFacts:
-    files = list_files(folder)
+    names = list_names(folder)
     config, faults = _read_config(folder)
-    index, shards = _read_shards(folder, files)
+    index, shards = _read_shards(folder, names)
     faults += index.faults if index else ()
     for shard in shards:
         faults += shard.faults
@@ -50,7 +50,7 @@ def _read(folder: Path, name: str) -> CheckpointFacts:
         root=folder,
         config=config,
         tensors=tensors,
-        files=files,
+        files=list_files(folder),  # only now: what is no checkpoint may be a whole disk
         index_sha256=index.sha256 if index else None,
         weight_bytes=sum(tensor.num_bytes for tensor in tensors.values()),
     )
@@ -77,22 +77,21 @@ def _read_config(folder: Path) -> tuple[dict[str, Any], tuple[Rejected, ...]]:
         return {}, (Rejected(CONFIG_FILE, str(fault)),)
 
 
-def _read_shards(folder: Path, files: Mapping[str, int]) -> tuple[Index | None, list[Shard]]:
+def _read_shards(folder: Path, names: Collection[str]) -> tuple[Index | None, list[Shard]]:
     """The index, where there is one, and the files that hold the weights."""
-    # Asked of the folder, not of `files`: an index behind a broken link must be told, not passed over.
-    index = read_index(folder / INDEX_FILE) if (folder / INDEX_FILE).is_symlink() or INDEX_FILE in files else None
-    if index is not None:
+    if INDEX_FILE in names:
+        index = read_index(folder / INDEX_FILE)
         return index, [read_shard(folder / file, file) for file in index.files]
-    weights = _unindexed(folder)
+    weights = _unindexed(names)
     if not weights:
-        return None, [Shard("*.safetensors", 0, (), (Rejected("*.safetensors", _no_weights(files)),))]
+        return None, [Shard("*.safetensors", 0, (), (Rejected("*.safetensors", _no_weights(names)),))]
     absent = [Shard(file, 0, (), (Rejected(file, "does not exist"),)) for file in _absent_numbers(weights)]
     return None, absent + [read_shard(folder / file, file) for file in weights]
 
 
-def _unindexed(folder: Path) -> list[str]:
+def _unindexed(names: Collection[str]) -> list[str]:
     """The weight files of a checkpoint without an index."""
-    weights = sorted(path.name for path in folder.glob("[!.]*.safetensors"))
+    weights = sorted(name for name in names if name.endswith(".safetensors") and not name.startswith("."))
     # Some publishers add the same weights once more in their own layout; engines pass them over.
     return [file for file in weights if not file.startswith("consolidated")] or weights
 
@@ -108,9 +107,9 @@ def _absent_numbers(weights: Sequence[str]) -> list[str]:
     return [file for file in expected if file not in weights]
 
 
-def _no_weights(files: Mapping[str, int]) -> str:
+def _no_weights(names: Collection[str]) -> str:
     for suffix, kind in ((".gguf", "a GGUF file"), (".bin", "pickled weights"), (".pth", "pickled weights")):
-        found = next((file for file in files if file.endswith(suffix)), None)
+        found = min((name for name in names if name.endswith(suffix)), default=None)
         if found:
             return f"none in the folder; {found} is {kind}, which is not served from a folder"
     return "none in the folder"

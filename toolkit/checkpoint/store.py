@@ -14,7 +14,7 @@ import re
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from errno import EACCES, EDQUOT, EFBIG, ENOSPC, ENOTDIR, EPERM, EROFS
+from errno import EACCES, EDQUOT, EFBIG, EIO, ENOLCK, ENOSPC, ENOTDIR, EPERM, EROFS
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ MANIFEST = ".manifest.json"
 ASIDE = "~"
 """Staging folders named NAME~... hold what the builder of NAME needs beside the entry, and go with it."""
 
-_DISK_FAULTS = frozenset({ENOSPC, EDQUOT, EFBIG, EROFS, EACCES, EPERM, ENOTDIR})
+_DISK_FAULTS = frozenset({ENOSPC, EDQUOT, EFBIG, EIO, ENOLCK, EROFS, EACCES, EPERM, ENOTDIR})
 
 _TAG = "Signature: 8a477f597d28d172789f06886806bc55\n# Made by volta-toolkit; everything here can be made again.\n"
 
@@ -193,5 +193,5 @@ def _cache_fault(root: Path, error: OSError) -> ToolkitError:
     return CheckFailedError(
         f"the cache {root} cannot be written: {error.strerror or error}",
         where=str(error.filename or root),
-        fix="free some space there, or set XDG_CACHE_HOME to a folder on a larger disk that you can write to",
+        fix="free some space there, or set XDG_CACHE_HOME to a folder on a local disk that you can write to",
     )

@@ -8,6 +8,7 @@ from typing import Any
 from toolkit.checkpoint.kinds.kind import needed
 from toolkit.checkpoint.progress import Progress
 from toolkit.config.schema.checkpoint import CheckpointConfig
+from toolkit.errors import ConfigurationError
 
 
 class LocalKind:
@@ -15,12 +16,25 @@ class LocalKind:
 
     def __init__(self, config: CheckpointConfig) -> None:
         self._declared = dict(config.declared)
-        # Absolute: the engine may be started from another folder.
-        self._folder = Path(needed(config.source.path, "path", "local")).expanduser().absolute()
+        path = needed(config.source.path, "path", "local")
+        try:
+            # Absolute: the engine may be started from another folder.
+            self._folder = Path(path).expanduser().absolute()
+        except RuntimeError:
+            raise ConfigurationError(
+                f"checkpoint.source.path={path!r} begins with a user that this machine does not know",
+                fix="write the path in full",
+            ) from None
 
     def find(self) -> Path | None:
-        """The folder; a broken link counts as found, so that what is wrong with it is told."""
-        return self._folder if self._folder.exists() or self._folder.is_symlink() else None
+        """The folder; one that cannot be read or is a broken link counts as found, so that what is wrong is told."""
+        try:
+            self._folder.lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError:
+            pass
+        return self._folder
 
     def missing(self) -> str:
         """The folder's name."""
