@@ -10,6 +10,7 @@ from typing import Any
 from toolkit.checkpoint.sources import locate
 from toolkit.config.composed import Composed
 from toolkit.config.schema.verbs import DeploymentConfig, Output, PlanConfig
+from toolkit.config.search_path import shipped_conf
 from toolkit.machine.probe import probe
 from toolkit.planning.make import make_plan
 from toolkit.planning.plan import Plan
@@ -37,14 +38,15 @@ def plan_of(config: DeploymentConfig, recipe: str) -> Plan:
 
 
 def show(plan: Plan, origins: Mapping[str, str], values: Mapping[str, Any]) -> None:
-    """Print the plan as tables."""
+    """Print the plan as text."""
     from rich.console import Console
+    from rich.text import Text
 
     from toolkit.display.plan_text import render
 
-    console = Console(soft_wrap=False, highlight=False)
-    for part in render(plan, origins, values):
-        console.print(part)
+    console = Console(highlight=False)
+    for part in render(plan, origins, values, shipped_conf()):
+        console.print(part, soft_wrap=isinstance(part, Text))  # a line to be pasted is not broken
 
 
 if __name__ == "__main__":

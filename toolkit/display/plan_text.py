@@ -1,61 +1,61 @@
-"""A Plan as tables for the terminal."""
+"""A Plan as text for the terminal."""
 
 from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from toolkit.planning.plan import Capacity, Finding, Plan, Severity
+from toolkit.planning.plan import Capacity, Finding, Plan, Severity, SwitchValue
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-    from rich.table import Table
 
 MARKS = {
-    Severity.refuse: ("refused", "bold red"),
-    Severity.warn: ("warning", "yellow"),
     Severity.info: ("note", "cyan"),
+    Severity.warn: ("warning", "yellow"),
+    Severity.refuse: ("refused", "bold red"),
 }
+UNKNOWN = "known after the engine's memory profiling"
 
 
-def render(plan: Plan, origins: Mapping[str, str], values: Mapping[str, Any]) -> Iterator[RenderableType]:
-    """The plan's parts in reading order: verdict and findings last, where the eye ends.
+def render(
+    plan: Plan, origins: Mapping[str, str], values: Mapping[str, Any], shipped: PurePath
+) -> Iterator[RenderableType]:
+    """The plan's parts in reading order: findings and verdict last, where the eye ends.
 
+    A rich Text is a line to be pasted, which the printer must not break; everything else is laid out to the width.
     origins: by dotted key. values: the configuration as nested plain data.
+    shipped: the toolkit's own configuration folder, which origins are named relative to.
     """
     from rich.text import Text
 
-    yield Text(f"{plan.recipe or 'no recipe'}: {plan.model} on engine={plan.engine} at {plan.server.url}", style="bold")
-    yield _configuration(origins, values)
-    yield _command(plan)
+    title = f"{plan.recipe or 'no recipe'}: {plan.model} on engine={plan.engine} at {plan.server.url}"
+    yield Text(title, style="bold")
+    yield from _configuration(origins, values, shipped)
+    yield from _command(plan)
     yield from _sizes(plan)
-    yield _switches(plan)
+    yield from _switches(plan.switches)
     yield from findings(plan.findings)
     verdict = "refused: serve would not start this plan" if plan.refused else "this plan can be served"
+    yield Text("")
     yield Text(verdict, style="bold red" if plan.refused else "bold green")
 
 
-def findings(found: tuple[Finding, ...]) -> Iterator[RenderableType]:
-    """One paragraph a finding: what and where, then the fix."""
-    from rich.padding import Padding
+def findings(found: Sequence[Finding]) -> Iterator[RenderableType]:
+    """What was found, the gravest last: the rule and where, what is wrong, and the fix."""
     from rich.text import Text
 
-    for finding in found:
-        label, style = MARKS[finding.severity]
-        line = Text.assemble((f"{label} ", style), (finding.rule, "bold"), f" at {finding.where}: {finding.message}")
-        yield line
-        if finding.fix:
-            yield Padding(Text(f"fix: {finding.fix}"), (0, 0, 0, 4))
-
-
-def _configuration(origins: Mapping[str, str], values: Mapping[str, Any]) -> RenderableType:
-    table = _table("configuration", "option", "value", "set by")
-    for key, origin in origins.items():
-        if origin != "default":
-            table.add_row(key, value_text(at(values, key)), origin)
-    return table
+    if found:
+        yield from _title("findings")
+    for severity, (label, style) in MARKS.items():
+        for finding in found:
+            if finding.severity is severity:
+                said = [Text.assemble((finding.rule, "bold"), f" at {finding.where}"), finding.message]
+                said += [f"fix: {finding.fix}"] if finding.fix else []
+                yield _rows(((Text(label if not row else "", style), line) for row, line in enumerate(said)), 7)
 
 
 def at(values: Mapping[str, Any], key: str) -> Any:
@@ -66,64 +66,99 @@ def at(values: Mapping[str, Any], key: str) -> Any:
 
 
 def value_text(value: Any) -> str:
-    """A value as YAML would write it; a long mapping only by its length."""
-    if isinstance(value, Mapping):
+    """A value as YAML would write it; a mapping that is not empty only by its length."""
+    if isinstance(value, Mapping) and value:
         return f"{len(value)} values"
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
-def _command(plan: Plan) -> RenderableType:
-    from rich.console import Group
-    from rich.padding import Padding
+def origin_text(origin: str, shipped: PurePath) -> str:
+    """An origin as short as it stays clear: `kv/float16.yaml` for a shipped file, a user's file in full."""
+    path = PurePath(origin)
+    return str(path.relative_to(shipped)) if path.is_relative_to(shipped) else origin
+
+
+def _configuration(
+    origins: Mapping[str, str], values: Mapping[str, Any], shipped: PurePath
+) -> Iterator[RenderableType]:
     from rich.text import Text
 
-    env = " ".join(f"{name}={shlex.quote(value)}" for name, value in plan.env.items())
-    body = [Text(_by_option(plan.argv)), Text(f"environment: {env}"), Text(f"inherited: {' '.join(plan.inherit)}")]
-    return Group(Text("engine", style="bold"), *(Padding(part, (0, 0, 0, 2)) for part in body), Text(""))
+    chosen = {key: origin for key, origin in origins.items() if origin != "default"}
+    width = max(map(len, chosen), default=0)
+    yield from _title("configuration, by what set it")
+    for origin in dict.fromkeys(chosen.values()):
+        yield Text(f"  {origin_text(origin, shipped)}", style="cyan")
+        rows = ((key, value_text(at(values, key))) for key, setter in chosen.items() if setter == origin)
+        yield _rows(rows, width, indent=4)
+
+
+def _command(plan: Plan) -> Iterator[RenderableType]:
+    from rich.text import Text
+
+    yield from _title("engine")
+    yield Text(f"  {_by_option(plan.argv)}")
+    variables = [f"{name}={shlex.quote(value)}" for name, value in plan.env.items()]
+    yield _rows([("sets", " ".join(variables)), ("inherits", " ".join(plan.inherit))], 8)
 
 
 def _by_option(argv: tuple[str, ...]) -> str:
     """A shell line broken before each option, ready to be pasted."""
     line = ""
     for word in argv:
-        line += (" \\\n  " if word.startswith("--") else " " if line else "") + shlex.quote(word)
+        line += (" \\\n    " if word.startswith("--") else " " if line else "") + shlex.quote(word)
     return line
 
 
 def _sizes(plan: Plan) -> Iterator[RenderableType]:
     if plan.memory:
-        table = _table("memory of one rank", "purpose", "bytes", "GiB")
-        for purpose, size in plan.memory.items():
-            table.add_row(purpose, f"{size:,}", f"{size / 2**30:.3f}")
-        yield table
+        yield from _title("memory of one rank")
+        width = max(map(len, plan.memory))
+        yield _rows(((purpose, f"{_gib(size)} GiB") for purpose, size in plan.memory.items()), width)
     if plan.capacity is not None:
-        yield _capacity(plan.capacity)
+        yield from _title("KV cache")
+        yield _rows(_capacity(plan.capacity), 25)
 
 
-def _capacity(capacity: Capacity) -> RenderableType:
-    table = _table("KV cache", "what", "value")
-    unknown = "known after the engine's memory profiling"
-    table.add_row("tokens of a block", f"{capacity.block_tokens:,}")
-    table.add_row("bytes of a block", f"{capacity.bytes_per_block:,}")
-    table.add_row("blocks of a full request", f"{capacity.blocks_per_request:,}")
-    table.add_row("blocks", unknown if capacity.blocks is None else f"{capacity.blocks:,}")
-    table.add_row("tokens", unknown if capacity.tokens is None else f"{capacity.tokens:,}")
-    table.add_row("full requests at once", unknown if capacity.concurrency is None else f"{capacity.concurrency:.2f}")
-    return table
+def _gib(size: int) -> str:
+    return f"{size / 2**30:8.3f}"
 
 
-def _switches(plan: Plan) -> RenderableType:
-    table = _table("switches", "switch", "value", "because")
-    for switch in plan.switches:
-        table.add_row(switch.name, "on" if switch.value else "off", f"{switch.source}: {switch.reason}")
-    return table
+def _capacity(capacity: Capacity) -> Iterator[tuple[str, str]]:
+    yield "tokens of a block", f"{capacity.block_tokens:,}"
+    yield "bytes of a block", f"{capacity.bytes_per_block:,}"
+    yield "blocks of a full request", f"{capacity.blocks_per_request:,}"
+    if capacity.blocks is None:
+        yield "blocks, tokens, requests", UNKNOWN
+        return
+    yield "blocks", f"{capacity.blocks:,}"
+    yield "tokens", UNKNOWN if capacity.tokens is None else f"{capacity.tokens:,}"
+    yield "full requests at once", UNKNOWN if capacity.concurrency is None else f"{capacity.concurrency:.2f}"
 
 
-def _table(title: str, *columns: str) -> Table:
-    from rich import box
+def _switches(switches: Iterable[SwitchValue]) -> Iterator[RenderableType]:
+    alike: dict[tuple[bool, str], list[str]] = {}
+    for switch in switches:
+        alike.setdefault((switch.value, f"{switch.source}: {switch.reason}"), []).append(switch.name)
+    yield from _title("switches")
+    for (value, reason), names in alike.items():
+        yield _rows([("on" if value else "off", reason), ("", ", ".join(names))], 3)
+
+
+def _title(text: str) -> Iterator[RenderableType]:
+    from rich.text import Text
+
+    yield Text("")
+    yield Text(text, style="bold")
+
+
+def _rows(rows: Iterable[tuple[Any, Any]], width: int, indent: int = 2) -> RenderableType:
+    """Two columns, the first of a fixed width; long texts of the second hang under their beginning."""
+    from rich.padding import Padding
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    return table
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(width=width, overflow="fold")
+    table.add_column(overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    return Padding(table, (0, 0, 0, indent))
