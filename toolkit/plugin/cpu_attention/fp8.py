@@ -38,10 +38,14 @@ class Fp8Format:
 
 
 def _e4m3_halves(codes: Tensor) -> Tensor:
-    """Sign to bit 15, the other seven bits to 13..7: a half of the value / 256. 0x7F and 0xFF become a half's NaN."""
-    bits = codes.view(torch.int8).to(torch.int16)
-    nan = (bits & 0x7F).add_(1).bitwise_and_(0x80).bitwise_left_shift_(7)
-    return bits.bitwise_left_shift_(7).bitwise_and_(~0x4000).bitwise_or_(nan).view(torch.float16)
+    """Sign to bit 15, the other seven bits to 13..7: a half of the value / 256.
+
+    Adding one flips a byte's top bit where the others are all ones. So `flipped` is the sign, except for NaN, and
+    against the widened sign it leaves bit 14 set for NaN alone, which makes a half's NaN.
+    """
+    flipped = codes.add(1).bitwise_and_(0x80)
+    bits = codes.view(torch.int8).to(torch.int16).bitwise_xor_(flipped)
+    return bits.bitwise_left_shift_(7).view(torch.float16)
 
 
 def _e5m2_halves(codes: Tensor) -> Tensor:
