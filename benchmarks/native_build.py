@@ -1,5 +1,4 @@
-"""Times of a cold build, of a build after one kernel changed and of one after nothing changed; whether two cold builds
-give the same bytes; and the CPU time of one operator call.
+"""How long a build takes, whether two give the same bytes, and the CPU time of one operator call.
 
 usage: python benchmarks/native_build.py [--jobs N]
 """
@@ -14,12 +13,12 @@ import time
 import timeit
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from toolkit.native import load
 from toolkit.native.build import build_wheel
 
+ROOT = Path(__file__).resolve().parents[1]
 _SOURCES = ("kernels", "toolkit", "conf", "recipes", "pyproject.toml", "README.md", "LICENSE")
 
 
