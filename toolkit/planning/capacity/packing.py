@@ -61,7 +61,7 @@ def pack_layers(layers: Mapping[str, Cache]) -> tuple[Mapping[str, Cache], ...]:
             states = max(anchor // first.page_bytes, 1)
             count = max(count, ceil_div(len(bucket.layers), states))
         found += _divide(bucket, count)
-    if sum(len(group) for group in found) < len(layers):
+    if sum(len(group) for group in found) < len(layers) or not all(found):
         raise ConfigurationError(
             "The engine cannot divide the layers of this model into KV groups: one type has unequal pages and counts.",
             where="limits.block_size",
