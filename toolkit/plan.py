@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Mapping
+from io import StringIO
 from typing import Any
 
 from toolkit.checkpoint.sources import locate
@@ -14,7 +16,7 @@ from toolkit.config.search_path import shipped_conf
 from toolkit.machine.probe import probe
 from toolkit.planning.make import make_plan
 from toolkit.planning.plan import Plan
-from toolkit.verb import run_verb
+from toolkit.verb import run_verb, say
 
 
 def main() -> None:
@@ -26,7 +28,7 @@ def run(composed: Composed[PlanConfig]) -> int:
     """Print the plan; 0 also where rules refuse it, as planning is what was asked for."""
     plan = plan_of(composed.config, composed.recipe)
     if composed.config.output is Output.json:
-        print(json.dumps({**plan.to_json(), "origins": dict(composed.origins)}, indent=2, default=str))
+        say(json.dumps({**plan.to_json(), "origins": dict(composed.origins)}, indent=2, default=str))
     else:
         show(plan, composed.origins, composed.values)
     return 0
@@ -42,11 +44,14 @@ def show(plan: Plan, origins: Mapping[str, str], values: Mapping[str, Any]) -> N
     from rich.console import Console
     from rich.text import Text
 
-    from toolkit.display.plan_text import render
+    from toolkit.display.plan_text import NARROWEST, render
 
-    console = Console(highlight=False)
+    terminal, page = Console(), StringIO()
+    width = max(terminal.width, NARROWEST)
+    console = Console(file=page, width=width, force_terminal=terminal.is_terminal, highlight=False)
     for part in render(plan, origins, values, shipped_conf()):
         console.print(part, soft_wrap=isinstance(part, Text))  # a line to be pasted is not broken
+    say(re.sub(" +$", "", page.getvalue().rstrip("\n"), flags=re.MULTILINE))
 
 
 if __name__ == "__main__":

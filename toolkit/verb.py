@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from io import TextIOWrapper
 from typing import TYPE_CHECKING, TypeVar
 
 from toolkit.config.composed import Composed, checked
-from toolkit.errors import ToolkitError
+from toolkit.errors import CheckFailedError, ToolkitError
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -24,6 +26,9 @@ def run_verb(name: str, schema: type[Root], task: Callable[[Composed[Root]], int
     The task returns its own exit code. With `-m` it runs once for each combination, a job that fails does not keep
     the others from running, and the highest exit code is returned. A ToolkitError is printed without a traceback.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a terminal without UTF-8 gets an escape, not a traceback
+            stream.reconfigure(errors="backslashreplace")
     try:
         return _compose_and_run(name, schema, task)
     except ToolkitError as error:
@@ -31,8 +36,33 @@ def run_verb(name: str, schema: type[Root], task: Callable[[Composed[Root]], int
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # the reader has gone, as with `| head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return 141
+
+
+def say(text: str) -> None:
+    """Print to standard output at once. Raises CheckFailedError where it cannot take it, such as a full disk."""
+    with _writing():
+        print(text, flush=True)
+
+
+@contextmanager
+def _writing() -> Iterator[None]:
+    try:
+        yield
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        _drop_output()
+        why = error.strerror or str(error)
+        raise CheckFailedError("the output cannot be written", where="standard output", why=why) from error
+
+
+def _drop_output() -> None:
+    """What is still buffered would raise once more when the interpreter ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _report(error: ToolkitError) -> int:
@@ -56,9 +86,12 @@ def _compose_and_run(name: str, schema: type[Root], task: Callable[[Composed[Roo
         if line.plain:
             composed = checked(compose_once(name, line), schema)
         else:
-            let_hydra(name, line, lambda job: codes.append(_job(job, schema, task)))
+            with _writing():
+                let_hydra(name, line, lambda job: codes.append(_job(job, schema, task)))
             return max(codes, default=0)
     except (HydraException, OmegaConfBaseException, ValueError) as error:
+        if line.parsed.shell_completion:
+            return 0  # nothing to offer; a message would land in the line that is being typed
         raise explain(error, schema) from error
     return task(composed)
 
@@ -76,6 +109,8 @@ def _job(composed: DictConfig, schema: type[Root], task: Callable[[Composed[Root
         return _report(error)
     except OmegaConfBaseException as error:
         return _report(explain(error, schema))
+    except BrokenPipeError:
+        raise
     except Exception:  # noqa: BLE001 - a bug of ours in one job; its traceback is shown
         traceback.print_exc()
         return BUG

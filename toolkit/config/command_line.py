@@ -6,6 +6,7 @@ import re
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 from toolkit.errors import ConfigurationError
@@ -50,6 +51,22 @@ def read_command_line(arguments: Sequence[str], conf: Path) -> CommandLine:
     parsed.config_dir = str(folder) if folder is not None else None
     parsed.overrides = [_quoted(override, (conf, folder or conf)) for override in parsed.overrides]
     return CommandLine(tuple(parsed.overrides), parsed.config_name, folder, parsed)
+
+
+def typed_so_far(line: str, conf: Path) -> tuple[str, str | None]:
+    """A command line that a shell asks to complete, as Hydra can read it, and the folder of its `--config-dir`.
+
+    Flags are left out, as Hydra's parser ends the process at one that is half typed. The last word is the one to
+    complete, and stays as it is.
+    """
+    program, *before, last = line.split(" ") if " " in line else (line, "")
+    given = [word for flag, word in pairwise(before) if flag in ("--config-dir", "-cd")]
+    given += [word.partition("=")[2] for word in before if word.startswith("--config-dir=")]
+    folder = next((path for path in (Path(word).expanduser() for word in given) if path.is_dir()), None)
+    overrides = [word for word in before if word in ("-m", "--multirun") or (word[:1] not in "-" and "=" in word)]
+    typed = [_quoted(word, (conf, folder or conf)) for word in overrides]
+    word = "" if last.startswith("-") else last
+    return " ".join([program, *typed, word]), str(folder.absolute()) if folder is not None else None
 
 
 def _folder(name: str) -> Path:

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from toolkit.config.command_line import CommandLine
+from toolkit.config.command_line import CommandLine, typed_so_far
 from toolkit.config.safety import read_values_only
 from toolkit.config.search_path import shipped_conf
 
@@ -124,6 +124,9 @@ def let_hydra(name: str, line: CommandLine, job: Callable[[DictConfig], None]) -
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises instead of printing and leaving with 1
     version.setbase(VERSION_BASE)
     line.parsed.overrides.append(f"hydra.job.name={name}")
+    if line.parsed.shell_completion and "COMP_LINE" in os.environ:
+        os.environ["COMP_LINE"], folder = typed_so_far(os.environ["COMP_LINE"], shipped_conf())
+        line.parsed.config_dir = line.parsed.config_dir or folder
     with TemporaryDirectory() as scratch:  # for multirun.yaml: a read-only verb leaves nothing behind
         if line.parsed.multirun:
             line.parsed.overrides.append(f"hydra.sweep.dir='{scratch}'")

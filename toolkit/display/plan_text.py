@@ -18,6 +18,8 @@ MARKS = {
     Severity.warn: ("warning", "yellow"),
     Severity.refuse: ("refused", "bold red"),
 }
+NARROWEST = 60
+"""Columns below which lines are left to the terminal to break."""
 UNKNOWN = "known after the engine's memory profiling"
 
 
@@ -33,7 +35,7 @@ def render(
     from rich.text import Text
 
     title = f"{plan.recipe or 'no recipe'}: {plan.model} on engine={plan.engine} at {plan.server.url}"
-    yield Text(title, style="bold")
+    yield Text(f"{title}\n{'=' * len(title)}", style="bold")
     yield from _configuration(origins, values, shipped)
     yield from _command(plan)
     yield from _sizes(plan)
