@@ -20,6 +20,7 @@ from toolkit.checkpoint.progress import Silent
 from toolkit.config.schema.views import LinkChoice
 from toolkit.errors import CheckFailedError, ConfigurationError
 from toolkit.views import disk
+from toolkit.views import materialize as making
 from toolkit.views.digest import sha256
 from toolkit.views.garbage import collect, inventory
 from toolkit.views.marker import MARKER_FILE, read_marker
@@ -407,6 +408,22 @@ def test_materialize_and_gc_at_once(spec: ViewSpec, store: ViewStore) -> None:
     assert [process.exitcode for process in (*servers, sweeper)] == [0, 0, 0, 0]
     assert failures.empty()
     assert store.current_name() in {None, *store.names()}
+
+
+def test_gc_between_finding_a_view_and_making_it_current(
+    spec: ViewSpec, store: ViewStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view = materialize(spec, store)
+    original = making.make_current
+
+    def after_gc(store: ViewStore, name: str) -> None:
+        collect(store, inventory(store), lambda _: None)
+        original(store, name)
+
+    monkeypatch.setattr(making, "make_current", after_gc)
+    materialize(spec, store)
+    assert view.path.is_dir()
+    assert store.current_name() == view.name
 
 
 def test_a_name_of_bytes_that_are_no_text(base: Path, store: ViewStore) -> None:
