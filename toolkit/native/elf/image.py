@@ -1,8 +1,9 @@
-"""One ELF file: sections, dynamic entries, symbol versions and names. A thin layer over pyelftools."""
+"""One ELF file: sections, dynamic entries, symbol versions and names. Mostly a thin layer over pyelftools."""
 
 from __future__ import annotations
 
 import io
+import struct
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 from toolkit.errors import CheckFailedError
 
 MAGIC = b"\x7fELF"
+_SECTION = struct.Struct("<I20xQQ")  # name, then (past type, flags, address) offset and size
 
 
 @dataclass(frozen=True)
@@ -29,13 +31,30 @@ class Image:
         """Itself, if it is an ELF file that can be parsed; CheckFailedError otherwise."""
         if not self.data.startswith(MAGIC):
             raise CheckFailedError("not an ELF file", where=self.name)
-        self._elf  # noqa: B018 - parses the headers
+        self.section("")  # walks the headers
         return self
 
     def section(self, name: str) -> bytes | None:
-        """The contents of a section, or None if there is none of that name."""
-        found = self._elf.get_section_by_name(name)
-        return None if found is None else bytes(found.data())
+        """The contents of a section, or None if there is none of that name (64-bit little-endian files only).
+
+        Read here, without pyelftools, so that an installation can describe its library with the standard library alone.
+        """
+        try:
+            table = [_SECTION.unpack_from(self.data, at) for at in self._section_headers()]
+            names = table[struct.unpack_from("<H", self.data, 0x3E)[0]][1]
+            for name_at, offset, size in table:
+                end = self.data.index(b"\0", names + name_at)
+                if self.data[names + name_at : end] == name.encode():
+                    return self.data[offset : offset + size]
+        except (struct.error, IndexError, ValueError) as error:
+            raise CheckFailedError("the ELF file cannot be parsed", where=self.name, why=str(error)) from error
+        return None
+
+    def _section_headers(self) -> range:
+        """Where each section header starts."""
+        (first,) = struct.unpack_from("<Q", self.data, 0x28)
+        size, count = struct.unpack_from("<HH", self.data, 0x3A)
+        return range(first, first + size * count, size or 1)
 
     def sections(self, prefix: str = "") -> dict[str, bytes]:
         """Name and contents of each section whose name starts with `prefix` (sections without bytes left out)."""
