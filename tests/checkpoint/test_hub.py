@@ -181,6 +181,12 @@ def test_files_that_are_broken_at_the_source(hub: LocalHub) -> None:
         fetch(config())
 
 
+def test_a_cache_that_cannot_be_made(hub: LocalHub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("HF_HUB_CACHE", f"{tmp_path}/file/cache")
+    assert refusal().what == f"{tmp_path}/file/cache cannot be written: Not a directory"
+
+
 def test_too_large_for_the_disk(hub: LocalHub, monkeypatch: pytest.MonkeyPatch) -> None:
     tree = [{"type": "file", "path": "model.safetensors", "size": 2**60, "oid": "0" * 40}]
     monkeypatch.setattr(hub, "tree", lambda: tree)

@@ -119,6 +119,36 @@ def test_no_kind() -> None:
     assert raised.value.fix == "set checkpoint.source.kind=local|hub|package|random"
 
 
+@pytest.mark.parametrize(
+    ("library", "config"),
+    [
+        ("numpy", CheckpointConfig("m", CheckpointSource(SourceKind.random))),
+        (
+            "huggingface_hub",
+            CheckpointConfig("m", CheckpointSource(SourceKind.hub, repository="a/b", revision="0" * 40)),
+        ),
+    ],
+)
+def test_a_library_that_is_not_installed(
+    library: str, config: CheckpointConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Absent:
+        """Finds no package of that name, as if it were not installed."""
+
+        def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+            if name == library:
+                raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+    for name in [name for name in sys.modules if name.partition(".")[0] == library]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "meta_path", [Absent(), *sys.meta_path])
+    with pytest.raises(ConfigurationError) as raised:
+        fetch(config, tmp_path)
+    assert raised.value.what == f"the Python package {library} is not installed"
+    assert raised.value.why == f"checkpoint.source.kind={config.source.kind.value} needs it"
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and path.name.startswith("model")]
+
+
 HEAVY = "torch transformers gguf numpy safetensors tokenizers huggingface_hub httpx httpx2 rich pydantic yaml"
 
 

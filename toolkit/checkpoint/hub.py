@@ -6,14 +6,16 @@ import os
 import re
 import shutil
 from dataclasses import dataclass
+from errno import EACCES, EDQUOT, EEXIST, EFBIG, ENOSPC, ENOTDIR, EPERM, EROFS
 from pathlib import Path
 from typing import Any
 
 from toolkit.checkpoint.index import INDEX_FILE, read_index
 from toolkit.checkpoint.local import CONFIG_FILE
 from toolkit.checkpoint.progress import Progress, step
-from toolkit.errors import CheckFailedError, ConfigurationError
+from toolkit.errors import CheckFailedError, ConfigurationError, ToolkitError
 
+_DISK_FAULTS = frozenset({ENOSPC, EDQUOT, EFBIG, EROFS, EACCES, EPERM, ENOTDIR, EEXIST})
 _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+", re.ASCII)
 _REVISION = re.compile(r"[0-9a-f]{40}")
 
@@ -78,10 +80,12 @@ def download(source: HubSource, progress: Progress) -> Path:
         if is_whole(source.folder):  # downloaded by a tool that kept no list
             return source.folder
         raise _explained(source, error) from error
-    _check_space(missing)
     try:
+        _check_space(missing)
         with step(progress, f"downloading {source.repository}", missing):
             snapshot_download(**_arguments(source), tqdm_class=_reporting(progress))
+    except ToolkitError:
+        raise
     except Exception as error:
         raise _explained(source, error) from error
     return source.folder
@@ -159,15 +163,16 @@ def _explained(source: HubSource, error: Exception) -> Exception:
 
     place = f"{source.repository} at {source.revision[:12]}"
     if isinstance(error, errors.GatedRepoError):
-        what, fix = (
-            f"{place} is gated",
-            "accept its terms on its page, then log in with `hf auth login` (or set HF_TOKEN)",
-        )
+        what = f"{place} is gated"
+        fix = "accept its terms on its page, then log in with `hf auth login` (or set HF_TOKEN)"
     elif isinstance(error, errors.RevisionNotFoundError):
         what, fix = f"{source.repository} has no commit {source.revision}", "correct checkpoint.source.revision"
     elif isinstance(error, errors.RepositoryNotFoundError):
         what = f"the hub knows no {source.repository}, or it is private"
         fix = "correct checkpoint.source.repository, or log in with `hf auth login` (or set HF_TOKEN)"
+    elif isinstance(error, OSError) and error.errno in _DISK_FAULTS:
+        what = f"{hub_cache()} cannot be written: {error.strerror}"
+        fix = "free some space there, or set HF_HUB_CACHE to a folder on a larger disk that you can write to"
     elif isinstance(error, OSError | errors.HTTPError):  # type: ignore[attr-defined]
         what = f"{place} is not complete in {hub_cache()}, and the hub cannot be reached"
         fix = "connect to the network and run this again (it resumes), or set checkpoint.source.kind=local and its path"

@@ -14,7 +14,7 @@ class Progress(Protocol):
         """A step begins: what it does, and how many bytes it will handle (None if unknown)."""
 
     def advance(self, amount: int) -> None:
-        """That many bytes more are handled."""
+        """That many bytes more are handled; may be called from several threads."""
 
     def done(self) -> None:
         """The step that was started last has ended well."""

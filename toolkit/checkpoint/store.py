@@ -113,7 +113,7 @@ class Store:
             except FileExistsError as error:  # a file has its name
                 raise _cache_fault(self.root, error) from None
         tag = self.root / "CACHEDIR.TAG"
-        if not tag.exists():
+        if not tag.exists() or tag.read_text() != _TAG:  # a kill may have left it empty
             tag.write_text(_TAG)
 
     def _lock(self, name: str) -> Path:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from toolkit.checkpoint.hub import HubSource, download, is_whole
-from toolkit.checkpoint.kinds.kind import needed
+from toolkit.checkpoint.kinds.kind import libraries, needed
 from toolkit.checkpoint.progress import Progress
 from toolkit.config.schema.checkpoint import CheckpointConfig
 
@@ -34,4 +34,5 @@ class HubKind:
 
     def get(self, progress: Progress) -> Path:
         """The folder, downloaded as far as it is not there."""
-        return download(self._source, progress)
+        with libraries("hub"):
+            return download(self._source, progress)

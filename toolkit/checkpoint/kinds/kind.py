@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -23,6 +25,21 @@ class SourceFiles(Protocol):
 
     def get(self, progress: Progress) -> Path:
         """The folder, downloaded or made where it was not here; raises ToolkitError if that does not work."""
+
+
+@contextmanager
+def libraries(kind: str) -> Iterator[None]:
+    """Where a library is not installed that this kind of source is read with, say so."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("toolkit"):
+            raise
+        raise ConfigurationError(
+            f"the Python package {error.name} is not installed",
+            why=f"checkpoint.source.kind={kind} needs it",
+            fix="run this in the environment that ./quickstart makes, or install requirements/cpu.txt with pip",
+        ) from error
 
 
 def needed(value: str | None, field: str, kind: str) -> str:

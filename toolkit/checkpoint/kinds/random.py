@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from toolkit.checkpoint.kinds.kind import libraries
 from toolkit.checkpoint.progress import Progress
 from toolkit.checkpoint.random_model import GENERATOR_VERSION, build_random, random_config
 from toolkit.checkpoint.store import Key, Store
@@ -35,6 +36,9 @@ class RandomKind:
 
     def get(self, progress: Progress) -> Path:
         """The drawn folder."""
-        return self._store.build(
-            self._key, lambda folder: build_random(self._model, self._seed, folder, progress), progress
-        )
+
+        def make(folder: Path) -> None:
+            build_random(self._model, self._seed, folder, progress)
+
+        with libraries("random"):
+            return self._store.build(self._key, make, progress)
