@@ -106,7 +106,7 @@ class Checkout:
     def run(self, *arguments: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
         """Run ./quickstart to its end."""
         process = self.start(*arguments, folder=folder)
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=240)
         return subprocess.CompletedProcess(arguments, process.returncode, out, err)
 
     @property
@@ -126,10 +126,15 @@ class Checkout:
         assert old in text
         file.write_text(text.replace(old, new))
 
+    def forget(self) -> None:
+        """Leave what is installed and take the stamps that vouch for it."""
+        for stamp in self.root.glob(".venv/.installed-*"):
+            stamp.unlink()
+
     def hold(self) -> None:
         """Make the next installation wait in its last phase."""
         os.mkfifo(self.root / "hold")
-        (self.root / ".venv/.installed-cpu").unlink(missing_ok=True)
+        self.forget()
 
     def held(self, process: subprocess.Popen[str]) -> int:
         """Wait until the installation is there; returns pip's process id."""

@@ -65,6 +65,15 @@ def test_a_known_cause_is_told_from_what_pip_said(said: str, why: str, name: str
     assert (known.why, package(said)) == (why, name)
 
 
+def test_a_version_that_the_configuration_forbids() -> None:
+    known = cause(
+        "ERROR: Cannot install a==2 because these package versions have conflicting dependencies.\n"
+        "    The user requested a==2\n    The user requested (constraint) a<=1\nERROR: ResolutionImpossible: see"
+    )
+    assert known is not None
+    assert known.why == "pip's configuration forbids the version"
+
+
 def test_an_unknown_failure_has_no_cause() -> None:
     assert cause("error: subprocess-exited-with-error") is None
     assert package("nothing") == ""

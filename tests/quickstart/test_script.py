@@ -46,7 +46,9 @@ def test_test_adds_the_test_tools_and_runs_them_in_the_checkout(installed: Check
     said = heard(result.stdout)
     assert said["arguments"] == ["tests/x.py", "-k", "a and b", "exit=5"]
     assert said["folder"] == str(installed.root)
-    assert installed.run("serve").stderr == ""  # the engine is there too
+    assert result.stderr.count("[") == 3  # a server may run from the rest, so the rest is left alone
+    assert "volta-toolkit" not in (installed.root / ".venv-setup/install.log").read_text()
+    assert installed.run("serve").stderr == ""
 
 
 def test_a_changed_lock_file_is_installed(installed: Checkout) -> None:
@@ -96,6 +98,21 @@ def test_killed_while_installing_its_pip_keeps_the_lock_and_the_next_run_repairs
     assert heard(out)["arguments"] == ["+recipe=smollm2_cpu"]
 
 
+@pytest.mark.parametrize("phase", [1, 2, 3, 4])
+def test_killed_after_any_phase_the_next_run_goes_on(installed: Checkout, phase: int) -> None:
+    installed.forget()
+    process = installed.start("serve")
+    assert process.stderr is not None
+    while f"[{phase}/5]" not in process.stderr.readline():
+        assert process.poll() is None
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    assert not (installed.root / ".venv/.installed-cpu").exists()
+    assert installed.run("serve", "exit=3").returncode == 3
+    assert installed.run("serve").stderr == ""
+
+
 def test_two_at_once_install_once(installed: Checkout) -> None:
     installed.hold()
     first = installed.start("serve", "n=1")
@@ -112,7 +129,7 @@ def test_two_at_once_install_once(installed: Checkout) -> None:
 
 
 def test_a_package_that_a_kill_left_half_installed_is_installed_again(installed: Checkout) -> None:
-    (installed.root / ".venv/.installed-cpu").unlink()
+    installed.forget()
     (installed.packages / "tiny_engine.py").write_text("")  # its metadata still says that it is there
     result = installed.run("setup")
     assert result.returncode == 0
@@ -208,7 +225,7 @@ def test_a_disk_that_is_too_small_is_refused_before_anything_is_made(checkout: C
 
 
 def test_a_wrong_installation_is_not_stamped(installed: Checkout) -> None:
-    (installed.root / ".venv/.installed-cpu").unlink()
+    installed.forget()
     installed.edit("build_backend/backend.py", "[vllm.general_plugins]", "[elsewhere]")
     result = installed.run("setup")
     assert result.returncode == 5

@@ -45,6 +45,11 @@ CAUSES = (
         "check the index's address and password in pip's configuration",
     ),
     Cause(
+        r"ResolutionImpossible|\(constraint\)",
+        "pip's configuration forbids the version",
+        "unset PIP_CONSTRAINT, or look for `constraint` in `pip config list`",
+    ),
+    Cause(
         r"No matching distribution found|Could not find a version",
         "the package index has no build of it for this machine and this Python",
         "use Linux on x86-64 with Python 3.11, 3.12 or 3.13, or an index that mirrors PyPI in full",

@@ -33,7 +33,7 @@ def ensure(place: Place, name: str, version: str | None) -> None:
         place.log.write_text("", encoding="utf-8")
         say(f"installing into {place.venv} (pip's own words: {place.log})")
         try:
-            _install(place, SETS[name], version, held)
+            _install(place, name, version, held)
         finally:
             shutil.rmtree(place.temporary, ignore_errors=True)
 
@@ -42,36 +42,47 @@ def _ready(place: Place, name: str, version: str | None) -> bool:
     return stamp.valid(place, name) and version in (None, stamp.python_version(place.venv))
 
 
-def _install(place: Place, parts: Sequence[str], version: str | None, held: int) -> None:
+def _install(place: Place, name: str, version: str | None, held: int) -> None:
+    works = venv.usable(place.venv, version)
+    done = _installed(place) if works else set()
+    parts = [part for part in SETS[name] if part not in done]
     torch = _torch(place) if "cpu" in parts else None
-    progress = Progress(len(parts) + (4 if torch else 3))
+    progress = Progress(total=2 + len(parts) + bool(torch) + (not done))
     pip = Pip(place, held, progress.heard)
     with progress.phase("a virtual environment"):
-        _prepare(place, version)
+        _prepare(place, works)
     for part in parts:
         if part == "cpu" and torch:
             with progress.phase(torch):
                 pip.install_torch(torch)
         with progress.phase(TITLES[part]):
             pip.install("-r", str(place.requirements(part)))
-    with progress.phase("this checkout"):
-        pip.install("--editable", str(place.root))
+    if not done:
+        with progress.phase("this checkout"):
+            pip.install("--editable", str(place.root))
     with progress.phase("check"):
-        _check(place, parts)
-    for name, needs in SETS.items():
-        if set(needs) <= set(parts):
-            stamp.write(place, name)
+        _check(place, SETS[name])
+    for each, needs in SETS.items():
+        if set(needs) <= set(SETS[name]):
+            stamp.write(place, each)
 
 
-def _prepare(place: Place, version: str | None) -> None:
-    """A virtual environment that works and holds no half-installed package."""
-    stamp.remove(place)
+def _installed(place: Place) -> set[str]:
+    """The parts that a stamp vouches for; a server may be running from them, so they are left alone."""
+    return {part for name, parts in SETS.items() if stamp.valid(place, name) for part in parts}
+
+
+def _prepare(place: Place, works: bool) -> None:
+    """A virtual environment that works and holds no half-installed package, and no stamp of what will change."""
+    for name in SETS:
+        if not stamp.valid(place, name):
+            stamp.path(place, name).unlink(missing_ok=True)
     shutil.rmtree(place.temporary, ignore_errors=True)
     place.temporary.mkdir()
-    if not venv.usable(place.venv, version):
-        done = venv.clear(place.venv)
-        if done:
-            say(f".venv: {done}")
+    if not works:
+        said = venv.clear(place.venv)
+        if said:
+            say(f".venv: {said}")
         venv.make(place.venv)
     for package in venv.repair(place.venv):
         say(f".venv: {package} was not installed in full and is installed again")

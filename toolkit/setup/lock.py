@@ -50,18 +50,8 @@ def lines_of(path: Path) -> list[str]:
 
 def report(python: str, arguments: Sequence[str]) -> list[dict[str, Any]]:
     """What pip would install, from its own report; nothing is installed."""
-    command = [
-        python,
-        "-m",
-        "pip",
-        "install",
-        "--dry-run",
-        "--ignore-installed",
-        "--quiet",
-        "--report",
-        "-",
-        *arguments,
-    ]
+    options = ["--dry-run", "--ignore-installed", "-qq", "--report", "-"]
+    command = [python, "-m", "pip", "install", *options, *arguments]
     answer = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     return [item["metadata"] for item in json.loads(answer.stdout)["install"]]
 

@@ -15,8 +15,20 @@ from toolkit.setup.place import Place
 TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
 ABSENT = "No matching distribution found"
 TAIL = 12  # lines of the log shown after a failure
-# Settings of the user's pip that would install elsewhere than into .venv.
-ELSEWHERE = ("PIP_USER", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_PYTHON", "PIP_DRY_RUN", "PIP_REQUIRE_HASHES")
+# Settings of the user's pip that would install something else, or elsewhere than into .venv.
+CHANGING = (
+    "USER",
+    "TARGET",
+    "PREFIX",
+    "ROOT",
+    "PYTHON",
+    "DRY_RUN",
+    "REQUIRE_HASHES",
+    "NO_BINARY",
+    "ONLY_BINARY",
+    "PRE",
+)
+OVERRULED = frozenset(f"PIP_{setting}" for setting in CHANGING)
 
 
 @dataclass(frozen=True)
@@ -63,7 +75,7 @@ class Pip:
             "off",
             *arguments,
         ]
-        environment = {name: value for name, value in os.environ.items() if name not in ELSEWHERE}
+        environment = {n: value for n, value in os.environ.items() if n not in OVERRULED}
         environment["TMPDIR"] = str(self.place.temporary)
         said: list[str] = []
         with (

@@ -60,9 +60,3 @@ def write(place: Place, name: str) -> None:
     fresh = final.with_name(final.name + ".new")
     fresh.write_text(key(place, name), encoding="utf-8")
     fresh.replace(final)
-
-
-def remove(place: Place) -> None:
-    """Take every stamp away, before anything is changed."""
-    for name in SETS:
-        path(place, name).unlink(missing_ok=True)
