@@ -97,4 +97,7 @@ def test_mistakes_are_told_without_a_traceback(tmp_path: Path, arguments: list[s
     blocked = run("materialize", *arguments[:-1], f"views.root={root}")
     assert blocked.returncode == 5
     assert blocked.stderr.splitlines()[0] == f"error: the view store {root} cannot be changed: File exists"
-    assert "Traceback" not in edit.stderr + blocked.stderr
+    absent = run("materialize", "+recipe=dcp2_e4m3", "dry_run=true")
+    assert absent.returncode == 5
+    assert absent.stderr.splitlines()[0].startswith("error: the view is not known yet: RadixArk/Qwen3.8-Flash-Next")
+    assert "Traceback" not in edit.stderr + blocked.stderr + absent.stderr

@@ -6,13 +6,15 @@ import json
 import sys
 import time
 
-from toolkit.checkpoint.sources import fetch
+from toolkit.checkpoint.facts import CheckpointFacts
+from toolkit.checkpoint.sources import fetch, locate
 from toolkit.config.composed import Composed
 from toolkit.config.schema.verbs import MaterializeConfig, Output
+from toolkit.errors import CheckFailedError
 from toolkit.serving.terminal import progress_for
 from toolkit.verb import run_verb
 from toolkit.views.materialize import MaterializedView, is_whole, materialize
-from toolkit.views.planning import fetch_spec
+from toolkit.views.planning import fetch_spec, find_spec
 from toolkit.views.spec import ViewSpec
 from toolkit.views.store import ViewStore
 
@@ -25,9 +27,10 @@ def main() -> None:
 def run(composed: Composed[MaterializeConfig]) -> int:
     """Make the view, or say what it would be."""
     config, steps = composed.config, progress_for(sys.stderr)
-    checkpoint = fetch(config.checkpoint, progress=steps)
+    # A dry run takes what is on this machine, and downloads nothing.
+    checkpoint = locate(config.checkpoint) if config.dry_run else fetch(config.checkpoint, progress=steps)
     started = time.perf_counter()
-    spec = fetch_spec(config, checkpoint, steps)
+    spec = _spec_as_it_is(config, checkpoint) if config.dry_run else fetch_spec(config, checkpoint, steps)
     store = ViewStore.at(config.views.root)
     view = _would_be(spec, store) if config.dry_run else materialize(spec, store, steps)
     seconds = time.perf_counter() - started
@@ -36,6 +39,14 @@ def run(composed: Composed[MaterializeConfig]) -> int:
     else:
         _show(spec, view, seconds, dry_run=config.dry_run)
     return 0
+
+
+def _spec_as_it_is(config: MaterializeConfig, checkpoint: CheckpointFacts) -> ViewSpec:
+    spec = find_spec(config, checkpoint) if checkpoint.present else None
+    if spec is None:
+        missing = checkpoint.missing or "the overlay's scale pack is not on this machine"
+        raise CheckFailedError(f"the view is not known yet: {missing}", fix="run it without dry_run=true")
+    return spec
 
 
 def _would_be(spec: ViewSpec, store: ViewStore) -> MaterializedView:
