@@ -14,6 +14,8 @@ from typing import Any, get_args, get_type_hints
 
 from toolkit.config.reference import Option, options, type_name
 from toolkit.config.schema.verbs import (
+    BuildConfig,
+    CheckWheelConfig,
     DeploymentConfig,
     GcConfig,
     MaterializeConfig,
@@ -59,6 +61,8 @@ def config_page() -> Iterator[str]:
         ("gc", GcConfig),
         ("serve", ServeConfig),
         ("status and stop", RunsConfig),
+        ("build", BuildConfig),
+        ("check_wheel", CheckWheelConfig),
     )
     for verbs, schema in verbs_and_roots:
         shared = {field.name for field in fields(DeploymentConfig)}

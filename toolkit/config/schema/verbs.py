@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Optional
 
+from omegaconf import MISSING
+
 from toolkit.config.schema.checkpoint import CheckpointConfig
 from toolkit.config.schema.dcp import DcpConfig
 from toolkit.config.schema.engine import EngineConfig
@@ -131,3 +133,25 @@ class GcConfig:
     """Print what would be freed and remove nothing."""
     keep_current: bool = False
     """Keep the view that `current` points to as well."""
+
+
+@dataclass
+class BuildConfig:
+    """`build`: the native wheel, and then its checks."""
+
+    output: Output = Output.text
+    """`text` or `json`."""
+    folder: str = "dist"
+    """Where the wheel and its package-manifest.json go."""
+    jobs: int = 0
+    """Compilers at once; 0 for one a processor."""
+
+
+@dataclass
+class CheckWheelConfig:
+    """`check_wheel`: the checks alone, on any wheel."""
+
+    output: Output = Output.text
+    """`text` or `json`; the JSON document is the wheel's package manifest."""
+    wheel: str = MISSING
+    """The wheel file."""

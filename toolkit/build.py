@@ -1,0 +1,39 @@
+"""`python -m toolkit.build`: builds the native wheel without a CUDA toolkit, and then checks it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from platformdirs import user_cache_path
+
+from toolkit.check_wheel import report_on
+from toolkit.config.composed import Composed
+from toolkit.config.schema.verbs import BuildConfig
+from toolkit.config.search_path import PACKAGE
+from toolkit.errors import ConfigurationError
+from toolkit.native.build import build_wheel
+from toolkit.native.check import check_wheel
+from toolkit.verb import run_verb
+
+
+def main() -> None:
+    """Run the verb and leave with its exit code."""
+    sys.exit(run_verb("build", BuildConfig, run))
+
+
+def run(composed: Composed[BuildConfig]) -> int:
+    """Build and check; 5 where a check fails."""
+    config, root = composed.config, PACKAGE.parent
+    if not (root / "kernels" / "CMakeLists.txt").is_file():
+        raise ConfigurationError(
+            "there are no kernel sources here", where=str(root), fix="run build in a checkout of the project"
+        )
+    folder = Path(config.folder).absolute()
+    print("building the native wheel; the first time compiles everything", file=sys.stderr)
+    wheel = build_wheel(root, folder, cache=user_cache_path("volta-toolkit") / "toolchain", jobs=config.jobs)
+    return report_on(check_wheel(wheel), wheel, config.output, manifest=folder / "package-manifest.json")
+
+
+if __name__ == "__main__":
+    main()
