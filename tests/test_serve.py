@@ -212,6 +212,19 @@ def test_a_receipt_starts_the_same_again_and_says_what_differs(serve):
     assert f"note: differs from the receipt: argument --port: {first.port} -> {again.port}\n" in err
 
 
+def test_a_view_is_made_and_served(serve, tmp_path):
+    edit = "[{file: generation_config.json, op: add, path: /temperature, value: 0.5}]"
+    one = serve(TINY, "until=answered", f"views.edits={edit}", f"views.root={tmp_path / 'views'}")
+    code, _, err = one.end()
+    assert code == 0, err
+    argv = one.receipt["argv"]
+    view = Path(argv[argv.index("--model") + 1])
+    assert view.is_relative_to(tmp_path / "views")
+    assert json.loads((view / "generation_config.json").read_text())["temperature"] == 0.5
+    assert one.receipt["files"]["view_digest"]
+    assert one.receipt["plan"]["view"]["path"] == str(view)
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "line"),
     [

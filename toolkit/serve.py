@@ -20,11 +20,12 @@ from toolkit.runs.receipt import Receipt, as_written
 from toolkit.runs.timings import BEFORE, Timings, process_age
 from toolkit.serving.announce import difference_line, ended_document, failure_document, ready_document, ready_text
 from toolkit.serving.carry_out import Later, Run, packages_of
-from toolkit.serving.prepare import plan_now, refuse, request_for, warnings, with_files
+from toolkit.serving.prepare import Planned, on_view, plan_now, refuse, request_for, warnings, with_files
 from toolkit.serving.replay import recorded_run, replayed
 from toolkit.serving.session import Session
 from toolkit.serving.terminal import progress_for, reporter_for
-from toolkit.verb import run_verb
+from toolkit.verb import run_verb, say
+from toolkit.views.planning import leased_view
 
 
 def main() -> None:
@@ -63,7 +64,14 @@ class Serve:
         refuse(planned.plan)
         if config.dry_run:
             return 0
-        planned = with_files(planned, config, self.timings, progress_for(sys.stderr))
+        progress = progress_for(sys.stderr)
+        planned = with_files(planned, config, self.timings, progress)
+        self.timings.begin("making the view")
+        with leased_view(config, planned.checkpoint, progress) as view:
+            return self._start(on_view(planned, config, view), recorded)
+
+    def _start(self, planned: Planned, recorded: Receipt | None) -> int:
+        config = self.composed.config
         request, session = request_for(planned, config, self.composed.values, os.environ)
         packages, reporter = packages_of(request.launch.argv[0]), reporter_for(sys.stderr)
         found = self._differences(recorded, session, packages)
@@ -74,7 +82,7 @@ class Serve:
             address = request.client.address
             self.print_json(ready_document(answer, address, session.folder, self.timings.seconds, found))
             if config.output is Output.text:
-                print(ready_text(answer, address, config.until), flush=True)
+                say(ready_text(answer, address, config.until))
 
         outcome = Run(request, session, config.until, self.timings, reporter, announce, packages).carry_out()
         self.print_json(ended_document(outcome))
@@ -89,7 +97,7 @@ class Serve:
         """Print the one document, where JSON was asked for and none was printed."""
         if self.composed.config.output is Output.json and not self.printed:
             self.printed = True
-            print(json.dumps(document, indent=2, default=str), flush=True)
+            say(json.dumps(document, indent=2, default=str))
 
     def _differences(self, recorded: Receipt | None, session: Session, packages: Later) -> Sequence[Difference]:
         if recorded is None:

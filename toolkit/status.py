@@ -11,7 +11,7 @@ from toolkit.config.composed import Composed
 from toolkit.config.schema.verbs import Output, RunsConfig
 from toolkit.runs.folder import runs_root
 from toolkit.runs.listing import Seen, choose, look
-from toolkit.verb import run_verb
+from toolkit.verb import run_verb, say
 
 
 def main() -> None:
@@ -27,11 +27,11 @@ def run(composed: Composed[RunsConfig]) -> int:
     if config.run is not None:
         runs = [choose(runs, config.run, root)]
     if config.output is Output.json:
-        print(json.dumps({"schema": 1, "runs": [seen.to_json() for seen in runs]}, indent=2))
+        say(json.dumps({"schema": 1, "runs": [seen.to_json() for seen in runs]}, indent=2))
     elif runs:
-        print("\n".join(table(runs)))
+        say("\n".join(table(runs)))
     else:
-        print(f"no runs in {root}")
+        say(f"no runs in {root}")
     return 0
 
 

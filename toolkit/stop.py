@@ -12,7 +12,7 @@ from toolkit.runs.folder import runs_root
 from toolkit.runs.listing import choose, look
 from toolkit.serving.failures import survived
 from toolkit.serving.stopping import stop
-from toolkit.verb import run_verb
+from toolkit.verb import run_verb, say
 
 WORDS = {
     "asked": "stopped",
@@ -34,9 +34,9 @@ def run(composed: Composed[RunsConfig]) -> int:
     if done.survivors:
         raise survived(done.survivors)
     if config.output is Output.json:
-        print(json.dumps({"schema": 1, **asdict(done)}, indent=2))
+        say(json.dumps({"schema": 1, **asdict(done)}, indent=2))
     else:
-        print(f"{done.run}: {WORDS[done.how]}")
+        say(f"{done.run}: {WORDS[done.how]}")
     return 0
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from toolkit.checkpoint.facts import CheckpointFacts
+from toolkit.checkpoint.local import read_facts
 from toolkit.checkpoint.progress import Progress
 from toolkit.checkpoint.sources import fetch, locate
 from toolkit.config.schema.checkpoint import SourceKind
@@ -22,7 +23,7 @@ from toolkit.errors import ConfigurationError, RefusedError, Rejected
 from toolkit.machine.facts import MachineFacts
 from toolkit.machine.probe import probe
 from toolkit.planning.make import make_plan
-from toolkit.planning.plan import Plan, Severity
+from toolkit.planning.plan import Plan, Severity, View
 from toolkit.runs.folder import create, runs_root
 from toolkit.runs.secrets import secret_values
 from toolkit.runs.timings import Timings
@@ -88,6 +89,20 @@ def with_files(planned: Planned, config: ServeConfig, timings: Timings, progress
     again = plan_now(config, planned.plan.recipe)
     refuse(again.plan)
     return again
+
+
+def on_view(planned: Planned, config: ServeConfig, view: View) -> Planned:
+    """The same plan with the view as the folder that is served; planned anew where that is not the checkpoint's own.
+
+    Raises:
+        ToolkitError: the view is damaged, or the rules refuse what it changes.
+    """
+    if view.path is None or Path(view.path) == planned.checkpoint.root:
+        return replace(planned, plan=replace(planned.plan, view=view))
+    facts = read_facts(Path(view.path), planned.checkpoint.name)
+    plan = make_plan(config, planned.plan.recipe, facts, planned.machine)
+    refuse(plan)
+    return Planned(replace(plan, view=view), facts, planned.machine)
 
 
 def request_for(
