@@ -272,6 +272,13 @@ def layer_specs(case: Case, config: Any) -> dict[str, KVCacheSpec]:
     return found | draft_specs(case, config)
 
 
+def pages(case: Case) -> list[tuple[int, int]]:
+    """Tokens and bytes of every layer's block, before any grouping."""
+    config = vllm_config(case)
+    align(case, config)
+    return sorted((spec.block_size, spec.page_size_bytes) for spec in layer_specs(case, config).values())
+
+
 def answer(case: Case, memory_bytes: int) -> Answer:
     """Ask the engine; it raises ValueError where one request of the longest length does not fit."""
     config = vllm_config(case)

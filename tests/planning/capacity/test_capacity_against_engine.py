@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 pytest.importorskip("vllm")
 
-from engine_oracle import Case, answer
+from engine_oracle import Case, answer, pages
 
 from toolkit.config.schema.engine import EngineName
 from toolkit.config.schema.verbs import DeploymentConfig
 from toolkit.planning.capacity import plan_pool
+from toolkit.planning.capacity.layers import layer_caches, plan_layers
 from toolkit.planning.geometry import read_geometry
 
 HEAD_DIMS = (64, 96, 128, 256)
@@ -160,6 +161,16 @@ def test_equal_to_the_engine(drawn: tuple[str, Case], times: float, odd_bytes: i
     assert ours.concurrency == engine.concurrency
     assert ours.tokens == engine.tokens
     assert ours.block_tokens == engine.block_size * case.dcp
+
+
+@given(cases())
+@settings(max_examples=300, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+def test_every_layer_has_the_engines_block_and_page(drawn: tuple[str, Case]) -> None:
+    architecture, case = drawn
+    draft = geometry("DFlash2DraftModel", case.draft) if case.draft else None
+    config = configuration(case)
+    caches = layer_caches(config, plan_layers(config, geometry(architecture, case.text)), draft)
+    assert sorted((cache.block_tokens, cache.page_bytes) for cache in caches.values()) == pages(case)
 
 
 @given(cases())

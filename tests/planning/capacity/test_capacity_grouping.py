@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 pytest.importorskip("vllm")
@@ -57,6 +57,22 @@ def layers(draw: st.DrawFn) -> dict[str, Cache]:
     return {f"{kind}.{index}": kinds[kind] for kind, index in names}
 
 
+def repeated(kinds: dict[str, tuple[int, Cache]]) -> dict[str, Cache]:
+    return {f"{name}.{index}": cache for name, (count, cache) in kinds.items() for index in range(count)}
+
+
+# A pattern of two page sizes, and a type of another block length whose page sizes have unequal counts.
+UNEVEN = repeated(
+    {
+        "wide": (4, FullCache(16, 2, 64, 64, "float16")),
+        "narrow": (4, FullCache(16, 1, 64, 64, "float16")),
+        "many": (9, FullCache(32, 1, 96, 96, "float16")),
+        "few": (2, FullCache(32, 3, 96, 96, "float16")),
+    }
+)
+
+
+@example(UNEVEN, Layout.blocks_outermost, 1000, 100, 2.0)
 @given(layers(), st.sampled_from(Layout), st.integers(1, 20_000), st.integers(1, 5000), st.floats(1, 20))
 @settings(
     max_examples=300,

@@ -142,6 +142,14 @@ def test_the_shortest_prefix_that_is_reused_is_a_block(v100: Make, geometry: Mak
     assert sparse_pool(v100, geometry, layout, drafts=3).block_tokens == quantum
 
 
+@pytest.mark.parametrize(("layout", "block"), [("dcp1", 1616), ("packed", 1632)])
+def test_a_block_that_two_ranks_share_is_a_multiple_of_both_ranks_kernel_blocks(
+    v100: Make, geometry: Make, layout: str, block: int
+) -> None:
+    config = v100(dcp=LAYOUTS[layout], speculative={"method": "mtp", "tokens": 4})
+    assert plan_layers(config, geometry(FLASH_NEXT)).block_tokens == block
+
+
 @pytest.mark.parametrize("memory", [13_002_342_400, 13_014_401_023])
 @pytest.mark.parametrize(
     ("block", "per_request", "blocks", "tokens"),
