@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from toolkit.config.schema.engine import EngineName
 from toolkit.config.schema.verbs import DeploymentConfig
 
+CPU_KV_BYTES = 2**30
+"""The CPU engine's KV cache where limits.kv_cache_memory_bytes is null."""
 SERVER_MODULE = "vllm.entrypoints.launchers.api_server.entry"
 
 QUIET: Mapping[str, str] = {
@@ -75,12 +77,22 @@ def plugin_settings(config: DeploymentConfig, switches: Mapping[str, bool]) -> d
     return settings
 
 
+def kv_cache_memory_bytes(config: DeploymentConfig) -> int | None:
+    """Bytes of the KV cache on each rank; None where the engine finds them by profiling a GPU.
+
+    A share of host memory is no sensible default: other programs live there, and the engine refuses to start when
+    that share is not free.
+    """
+    asked = config.limits.kv_cache_memory_bytes
+    return CPU_KV_BYTES if asked is None and config.engine.name is EngineName.cpu else asked
+
+
 def _memory(config: DeploymentConfig) -> Iterator[str]:
-    limits = config.limits
-    if limits.kv_cache_memory_bytes is not None:
-        yield from ("--kv-cache-memory-bytes", str(limits.kv_cache_memory_bytes))
+    size = kv_cache_memory_bytes(config)
+    if size is not None:
+        yield from ("--kv-cache-memory-bytes", str(size))
     else:
-        yield from ("--gpu-memory-utilization", str(limits.gpu_memory_utilization))
+        yield from ("--gpu-memory-utilization", str(config.limits.gpu_memory_utilization))
 
 
 def _parallelism(config: DeploymentConfig) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from toolkit.checkpoint.facts import CheckpointFacts
 from toolkit.config.schema.verbs import DeploymentConfig
-from toolkit.engine.command import engine_command
+from toolkit.engine.command import engine_command, kv_cache_memory_bytes
 from toolkit.errors import ConfigurationError
 from toolkit.machine.facts import MachineFacts
 from toolkit.planning.capacity import plan_capacity
@@ -47,7 +47,7 @@ def _capacity(config: DeploymentConfig, checkpoint: CheckpointFacts) -> tuple[Ca
     where = "config.json" if checkpoint.present else "checkpoint.declared"
     try:
         geometry = read_geometry(checkpoint.config)
-        capacity = plan_capacity(config, geometry, config.limits.kv_cache_memory_bytes)
+        capacity = plan_capacity(config, geometry, kv_cache_memory_bytes(config))
     except ConfigurationError as error:
         message = f"{error.what}{f': {error.why}' if error.why else ''}"
         return None, (Finding("capacity-unknown", Severity.warn, error.where or where, message, error.fix),)

@@ -39,6 +39,16 @@ OTHER_RECIPE = "choose another recipe; `verified` ones are listed in README.md"
 
 CASES = [
     Case(
+        "overlay-not-loaded",
+        (
+            "overlay",
+            "the scales of 'mine' would not reach the attention layers in this release",
+            "materialize makes and checks the view; serve with overlay=none meanwhile",
+        ),
+        config(overlay__name="mine"),
+    ),
+    Case("overlay-not-loaded", None, config(overlay__name="none")),
+    Case(
         "recipe-unsupported",
         ("recipe=old", "this recipe is not supported: its kernels are gone", OTHER_RECIPE),
         config(recipe__status=RecipeStatus.unsupported, recipe__reason="its kernels are gone"),
@@ -452,7 +462,17 @@ CASES = [
         config(limits__kv_cache_memory_bytes=1000),
         machine=machine(available_bytes=1000),
     ),
-    Case("kv-over-host-memory", None, config(), machine=machine(available_bytes=0)),
+    Case(
+        "kv-over-host-memory",
+        (
+            "limits.kv_cache_memory_bytes",
+            "1,073,741,824 bytes are asked for and 1,000 are free",
+            "use at most 500 bytes",
+        ),
+        config(),
+        machine=machine(available_bytes=1000),
+    ),
+    Case("kv-over-host-memory", None, on_v100(), machine=gpus(available_bytes=0)),
     Case(
         "kv-over-host-memory",
         None,

@@ -19,7 +19,7 @@ class LimitsConfig:
     tensor_parallel: int = 1
     """GPUs that share each layer's weights."""
     kv_cache_memory_bytes: Optional[int] = None
-    """Bytes for the KV cache on each rank; null sizes it from gpu_memory_utilization."""
+    """Bytes for the KV cache on each rank; null takes gpu_memory_utilization of a GPU, or 1 GiB with engine=cpu."""
     gpu_memory_utilization: float = 0.9
     """Share of a GPU's memory that the engine may use, where kv_cache_memory_bytes is null."""
     block_size: Optional[int] = None

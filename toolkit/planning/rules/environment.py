@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from toolkit.config.schema.engine import EngineName
 from toolkit.config.schema.launcher import LauncherKind
+from toolkit.engine.command import kv_cache_memory_bytes
 from toolkit.planning.plan import Severity
 from toolkit.planning.rules.rule import Context, Problem, Rule
 from toolkit.plugin.routes import UPSTREAM, describe, route
@@ -117,7 +118,7 @@ def launcher_not_ready(context: Context) -> Iterator[Problem]:
 def kv_over_host_memory(context: Context) -> Iterator[Problem]:
     """The CPU engine's KV cache must fit into the memory that is free now."""
     config, free = context.config, context.machine.available_bytes
-    asked = config.limits.kv_cache_memory_bytes
+    asked = kv_cache_memory_bytes(config)
     if config.engine.name is EngineName.cpu and asked is not None and asked > free:
         yield Problem(
             "limits.kv_cache_memory_bytes",

@@ -66,6 +66,17 @@ def model_name(context: Context) -> Iterator[Problem]:
         yield Problem("checkpoint.name", f"'{name}' is no model name", "use letters, digits and . _ - only")
 
 
+def overlay_not_loaded(context: Context) -> Iterator[Problem]:
+    """Serving with scales that nothing reads would be silently worse."""
+    overlay = context.config.overlay
+    if overlay.name != "none":
+        yield Problem(
+            "overlay",
+            f"the scales of '{overlay.name}' would not reach the attention layers in this release",
+            "materialize makes and checks the view; serve with overlay=none meanwhile",
+        )
+
+
 def context_too_long(context: Context) -> Iterator[Problem]:
     """A model answers nonsense beyond the positions that it was trained for."""
     longest = text_config(context.checkpoint.config).get("max_position_embeddings")
@@ -84,5 +95,6 @@ RULES = (
     Rule("checkpoint-not-here-yet", "The plan was made from the files", Severity.info, checkpoint_not_here_yet),
     Rule("declared-differs", "The checkpoint is the declared one", Severity.warn, declared_differs),
     Rule("model-name", "The model's name can be a folder's", Severity.refuse, model_name),
+    Rule("overlay-not-loaded", "An overlay's scales are used", Severity.refuse, overlay_not_loaded),
     Rule("context-too-long", "The model has positions for max_model_len", Severity.refuse, context_too_long),
 )
