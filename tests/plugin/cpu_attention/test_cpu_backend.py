@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from types import SimpleNamespace
 
 import pytest
@@ -10,9 +11,10 @@ pytest.importorskip("vllm")
 
 import torch
 from vllm.config import CacheConfig, DeviceConfig, VllmConfig, set_current_vllm_config
+from vllm.model_executor.layers.attention.cross_attention import create_cross_attention_backend
 from vllm.v1.attention.backend import AttentionType, CommonAttentionMetadata
 from vllm.v1.attention.backends.cpu_attn import CPUAttentionBackend, CPUAttentionMetadata
-from vllm.v1.kv_cache_interface import EncoderOnlyAttentionSpec, FullAttentionSpec
+from vllm.v1.kv_cache_interface import CrossAttentionSpec, EncoderOnlyAttentionSpec, FullAttentionSpec
 
 from toolkit.plugin.cpu_attention.backend import CpuFp8AttentionBackend
 from toolkit.plugin.cpu_attention.metadata import CpuFp8Metadata
@@ -32,6 +34,7 @@ class Layer:
         self._k_scale, self._v_scale = torch.tensor(scales[0]), torch.tensor(scales[1])
 
 
+@functools.cache  # vLLM takes most of a second to make one
 def config_of(dtype):
     config = VllmConfig(cache_config=CacheConfig(cache_dtype=dtype), device_config=DeviceConfig("cpu"))
     config.model_config = MODEL
@@ -176,6 +179,33 @@ def test_requests_without_new_tokens_are_left_out():
         (1, 34, 33),
         (34, 54, 90),
     ]
+
+
+@pytest.mark.parametrize("decoding", [False, True], ids=["first step", "later step"])
+def test_cross_attention_as_upstream(decoding):
+    """Decoder queries over an encoder's keys, through the classes that vLLM derives from the backend's."""
+    step = Step()
+    common = step.common()
+    common.encoder_seq_lens, common.encoder_seq_lens_cpu = step.contexts, step.contexts.numpy().copy()
+    done = torch.tensor([3, 0, 0, 1, 7] if decoding else [0] * 5, dtype=torch.int32)
+    common.seq_lens_cpu_upper_bound = torch.tensor(step.new, dtype=torch.int32) + done
+    outputs = []
+    for backend, dtype, stored in (
+        (CPUAttentionBackend, "auto", torch.float32),
+        (CpuFp8AttentionBackend, "fp8_e4m3", torch.uint8),
+    ):
+        cross = create_cross_attention_backend(backend)
+        impl, layer = impl_of(cross, dtype, attn_type=AttentionType.ENCODER_DECODER), Layer()
+        layer.kv_sharing_target_layer_name = None
+        kv_cache = torch.zeros(sum(step.blocks) + 1, KV_HEADS, TOKENS, 2 * SIZE, dtype=stored)
+        impl.do_kv_cache_update(layer, step.keys, step.values, kv_cache, step.slots)
+        spec = CrossAttentionSpec(block_size=TOKENS, num_kv_heads=KV_HEADS, head_size=SIZE, dtype=stored)
+        metadata = builder_of(cross, dtype, spec).build(0, common)
+        rows = torch.repeat_interleave(done == 0, step.contexts.long())
+        output = torch.full((sum(step.new), HEADS, SIZE), torch.nan)
+        impl.forward(layer, step.query, step.keys[rows], step.values[rows], kv_cache, metadata, output)
+        outputs.append(output)
+    assert (outputs[0] - outputs[1]).abs().max() < 1e-5
 
 
 def test_name_and_capabilities_are_upstreams():

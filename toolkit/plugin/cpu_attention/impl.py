@@ -9,11 +9,11 @@ from vllm.logger import init_logger
 from vllm.v1.attention.backend import AttentionLayer, AttentionType
 from vllm.v1.attention.backends.cpu_attn import CPUAttentionBackendImpl, CPUAttentionMetadata
 
+from toolkit.planning.attention_routes import FP8_DTYPES, VOLTA_CPU_FP8
 from toolkit.plugin.cpu_attention.attend import Rules
 from toolkit.plugin.cpu_attention.fp8 import format_of
 from toolkit.plugin.cpu_attention.metadata import CpuFp8Metadata
 from toolkit.plugin.cpu_attention.paged import PagedAttention, Scales
-from toolkit.plugin.routes import FP8_DTYPES, VOLTA_CPU_FP8
 
 logger = init_logger("vllm.volta")
 

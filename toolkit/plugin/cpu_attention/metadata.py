@@ -44,7 +44,7 @@ class CpuFp8MetadataBuilder(CPUAttentionMetadataBuilder):
             return super().build(common_prefix_len, common_attn_metadata, fast_build)
         common = common_attn_metadata
         per_request = common.causal if isinstance(common.causal, Tensor) else None
-        causal = common.causal is True and not self.is_cross_attention
+        causal = per_request is None and bool(common.causal) and not self.is_cross_attention
         return CpuFp8Metadata(
             num_actual_tokens=common.num_actual_tokens,
             max_query_len=common.max_query_len,
