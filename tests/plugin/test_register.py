@@ -17,8 +17,8 @@ torch = pytest.importorskip("torch")
 from vllm.platforms import current_platform  # noqa: E402
 from vllm.v1.attention.backends.registry import AttentionBackendEnum  # noqa: E402
 
+from toolkit.planning.attention_routes import upstream_reads_fp8  # noqa: E402
 from toolkit.plugin.register import CPU_BACKEND, register  # noqa: E402
-from toolkit.plugin.routes import upstream_reads_fp8  # noqa: E402
 
 UPSTREAM_BACKEND = "vllm.v1.attention.backends.cpu_attn.CPUAttentionBackend"
 CPU_ATTN = AttentionBackendEnum.CPU_ATTN

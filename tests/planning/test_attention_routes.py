@@ -7,7 +7,15 @@ import sys
 
 import pytest
 
-from toolkit.plugin.routes import AMX_FLAG, AVX512_FLAGS, FP8_DTYPES, UPSTREAM, VOLTA_CPU_FP8, describe, route
+from toolkit.planning.attention_routes import (
+    AMX_FLAG,
+    AVX512_FLAGS,
+    FP8_DTYPES,
+    UPSTREAM,
+    VOLTA_CPU_FP8,
+    describe,
+    route,
+)
 
 AVX2 = frozenset({"sse4_2", "avx", "avx2", "fma"})
 
@@ -43,7 +51,9 @@ def test_words_for_a_plan():
 
 
 def test_importing_it_brings_no_engine():
-    code = "import sys, toolkit.plugin.routes; print(sorted({name.partition('.')[0] for name in sys.modules}))"
+    code = (
+        "import sys, toolkit.planning.attention_routes; print(sorted({name.partition('.')[0] for name in sys.modules}))"
+    )
     modules = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
     assert "'toolkit'" in modules
     assert "'torch'" not in modules

@@ -1,0 +1,36 @@
+"""Which attention implementation a KV cache dtype gets on a CPU: plain data, shared by the plugin and by planning."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+FP8_DTYPES = frozenset({"fp8", "fp8_e4m3", "fp8_e5m2"})
+"""vLLM's spellings of an FP8 cache; `fp8` means E4M3."""
+
+UPSTREAM = "upstream"
+"""vLLM's own C++ attention."""
+VOLTA_CPU_FP8 = "volta_cpu_fp8"
+"""Our plugin's attention in torch operators, which needs no special instructions."""
+
+AVX512_FLAGS = frozenset({"avx512f", "avx512vl", "avx512bw", "avx512dq"})
+"""What torch means by AVX-512, by the kernel's names."""
+AMX_FLAG = "amx_tile"
+
+
+def upstream_reads_fp8(cpu_flags: Collection[str]) -> bool:
+    """Whether vLLM 0.32's C++ attention can hold an FP8 cache on a CPU with these flags."""
+    return AVX512_FLAGS.issubset(cpu_flags) or AMX_FLAG in cpu_flags
+
+
+def route(kv_cache_dtype: str, cpu_flags: Collection[str]) -> str:
+    """The attention route, UPSTREAM or VOLTA_CPU_FP8, for vLLM's `--kv-cache-dtype` on a CPU with these flags."""
+    if kv_cache_dtype not in FP8_DTYPES or upstream_reads_fp8(cpu_flags):
+        return UPSTREAM
+    return VOLTA_CPU_FP8
+
+
+def describe(kv_cache_dtype: str, cpu_flags: Collection[str]) -> str:
+    """The route in words for a plan, with the reason where it is not upstream's."""
+    if route(kv_cache_dtype, cpu_flags) == UPSTREAM:
+        return f"{UPSTREAM} (C++)"
+    return f"{VOLTA_CPU_FP8} (torch), because this CPU lacks AVX-512 and AMX, which vLLM needs for an FP8 cache"
