@@ -2,33 +2,39 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from io import TextIOWrapper
+from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from toolkit.config.composed import Composed, checked
-from toolkit.errors import CheckFailedError, ToolkitError
+from toolkit.errors import ToolkitError
+from toolkit.streams import complete_streams, drop_output, tell, writing
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 Root = TypeVar("Root")
 BUG = 1
+SIGNALLED = 128
+"""A job that a signal stopped returns this and the signal's number."""
+
+
+class _SweepStoppedError(BaseException):
+    """A signal stopped a job: the user wants no further one. Not an Exception, which Hydra would keep for later."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
 
 
 def run_verb(name: str, schema: type[Root], task: Callable[[Composed[Root]], int]) -> int:
     """Compose conf/NAME.yaml with the command line, run the task, and return the exit code.
 
     The task returns its own exit code. With `-m` it runs once for each combination, a job that fails does not keep
-    the others from running, and the highest exit code is returned. A ToolkitError is printed without a traceback.
+    the others from running, one that a signal stopped does, and the highest exit code is returned. A ToolkitError is printed without a traceback.
     """
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):  # a terminal without UTF-8 gets an escape, not a traceback
-            stream.reconfigure(errors="backslashreplace")
+    complete_streams()
     try:
         return _compose_and_run(name, schema, task)
     except ToolkitError as error:
@@ -36,37 +42,12 @@ def run_verb(name: str, schema: type[Root], task: Callable[[Composed[Root]], int
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # the reader has gone, as with `| head`
-        _drop_output()
+        drop_output()
         return 141
 
 
-def say(text: str) -> None:
-    """Print to standard output at once. Raises CheckFailedError where it cannot take it, such as a full disk."""
-    with _writing():
-        print(text, flush=True)
-
-
-@contextmanager
-def _writing() -> Iterator[None]:
-    try:
-        yield
-        if sys.stdout is not None:
-            sys.stdout.flush()
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        _drop_output()
-        why = error.strerror or str(error)
-        raise CheckFailedError("the output cannot be written", where="standard output", why=why) from error
-
-
-def _drop_output() -> None:
-    """What is still buffered would raise once more when the interpreter ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
 def _report(error: ToolkitError) -> int:
-    print(f"error: {error}", file=sys.stderr, flush=True)
+    tell(f"error: {error}")
     return error.exit_code
 
 
@@ -82,13 +63,21 @@ def _compose_and_run(name: str, schema: type[Root], task: Callable[[Composed[Roo
     line = read_command_line(sys.argv[1:], shipped_conf())
     prepare(name, schema)
     codes: list[int] = []
+
+    def run_job(job: DictConfig) -> None:
+        codes.append(_job(job, schema, task))
+        if codes[-1] > SIGNALLED:
+            raise _SweepStoppedError(codes[-1])
+
     try:
         if line.plain:
             composed = checked(compose_once(name, line), schema)
         else:
-            with _writing():
-                let_hydra(name, line, lambda job: codes.append(_job(job, schema, task)))
+            with writing():
+                let_hydra(name, line, run_job)
             return max(codes, default=0)
+    except _SweepStoppedError as stopped:
+        return stopped.code
     except (HydraException, OmegaConfBaseException, ValueError) as error:
         if line.parsed.shell_completion:
             return 0  # nothing to offer; a message would land in the line that is being typed

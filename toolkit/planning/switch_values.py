@@ -9,6 +9,9 @@ from toolkit.config.schema.engine import EngineName
 from toolkit.config.schema.verbs import DeploymentConfig
 from toolkit.planning.plan import SwitchValue
 
+VALUES = {"0": False, "1": True}
+"""What the public fork's variables hold; any other text is left out, and a rule says so."""
+
 
 def settle(config: DeploymentConfig, environment: Mapping[str, str]) -> tuple[SwitchValue, ...]:
     """Every switch with its value, where it came from and why."""
@@ -28,9 +31,9 @@ def _settle(
     alias = metadata["alias"]
     if explicit is not None:
         return SwitchValue(name, explicit, "explicit", f"switches.{name} is set", alias)
-    if environment.get(alias) in ("0", "1"):
-        value = environment[alias]
-        return SwitchValue(name, value == "1", "environment", f"{alias}={value} is set in the shell", alias)
+    text = environment.get(alias, "")
+    if text in VALUES:
+        return SwitchValue(name, VALUES[text], "environment", f"{alias}={text} is set in the shell", alias)
     value_by_rule, reason = default(metadata["default"], config)
     return SwitchValue(name, value_by_rule, "default", reason, alias)
 

@@ -14,6 +14,7 @@ from toolkit.planning.plan import Severity
 
 config, on_v100, llama, machine, gpus = cases.config, cases.on_v100, cases.llama, cases.machine, cases.gpu_machine
 CPU_WITHOUT_AVX512 = frozenset({"avx2"})
+XQA = "VLLM_FLASH_V100_DECODE_USE_XQA"
 
 
 @dataclass
@@ -95,6 +96,18 @@ CASES = [
             "check that the checkpoint is the one that the recipe means; config.json counts",
         ),
         config(checkpoint__declared={"head_dim": 128, "hidden_size": 1, "vocab_size": 2, "unknown": 3}),
+    ),
+    Case(
+        "declared-differs",
+        (
+            "checkpoint.declared",
+            (
+                "config.json is not what the recipe says: a is declared as 1, config.json has absent; "
+                "b is declared as 2, config.json has absent; c is declared as 3, config.json has absent"
+            ),
+            "check that the checkpoint is the one that the recipe means; config.json counts",
+        ),
+        config(checkpoint__declared={"a": 1, "b": 2, "c": 3}),
     ),
     Case("declared-differs", None, config(checkpoint__declared={"head_dim": 64})),
     Case("declared-differs", None, config(checkpoint__declared={"head_dim": 128}), absent()),
@@ -305,6 +318,57 @@ CASES = [
     Case("dcp-on-cpu", None, config(dcp__size=1)),
     Case("dcp-on-cpu", None, on_v100(dcp__size=2), machine=gpus()),
     Case(
+        "switch-from-environment",
+        (
+            "switches.decode_xqa",
+            "VLLM_FLASH_V100_DECODE_USE_XQA in the shell turns it off",
+            "write switches.decode_xqa=false to keep it",
+        ),
+        on_v100(),
+        machine=gpus(environment={XQA: "0"}),
+    ),
+    Case(
+        "switch-from-environment",
+        (
+            "switches.decode_xqa",
+            "VLLM_FLASH_V100_DECODE_USE_XQA in the shell turns it on",
+            "write switches.decode_xqa=true to keep it",
+        ),
+        on_v100(),
+        machine=gpus(environment={XQA: "1"}),
+    ),
+    Case("switch-from-environment", None, on_v100(switches__decode_xqa=True), machine=gpus(environment={XQA: "0"})),
+    Case("switch-from-environment", None, on_v100(), machine=gpus(environment={XQA: "yes", "VLLM_OTHER": "1"})),
+    *(
+        Case(
+            "switch-variable-unreadable",
+            (
+                XQA,
+                f"'{text}' is neither 0 nor 1, so switches.decode_xqa does not take it",
+                f"write switches.decode_xqa=true or false, and unset {XQA}",
+            ),
+            on_v100(),
+            machine=gpus(environment={XQA: text}),
+        )
+        for text in ("true", "", "2", " 1")
+    ),
+    *(
+        Case("switch-variable-unreadable", None, on_v100(), machine=gpus(environment={XQA: text}))
+        for text in ("0", "1")
+    ),
+    Case("switch-variable-unreadable", None, on_v100(), machine=gpus(environment={"VLLM_OTHER": "x"})),
+    Case(
+        "switch-without-route",
+        (
+            "switches.decode_xqa",
+            "it is on, and engine=cpu has no such route",
+            "leave it to its default, or use engine=v100",
+        ),
+        config(switches__decode_xqa=True),
+    ),
+    Case("switch-without-route", None, config(switches__decode_xqa=False)),
+    Case("switch-without-route", None, on_v100(switches__decode_xqa=True), machine=gpus()),
+    Case(
         "engine-not-installed",
         (
             "engine=cpu",
@@ -505,4 +569,7 @@ SEVERITIES = {
     "attention-route": Severity.info,
     "checkpoint-not-here-yet": Severity.info,
     "declared-differs": Severity.warn,
+    "switch-from-environment": Severity.info,
+    "switch-variable-unreadable": Severity.warn,
+    "switch-without-route": Severity.warn,
 }

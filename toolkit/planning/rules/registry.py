@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from toolkit.planning.plan import Finding
-from toolkit.planning.rules import dtypes, environment, model, parallelism, sizes
+from toolkit.planning.rules import dtypes, environment, model, parallelism, sizes, switches
 from toolkit.planning.rules.rule import Context, Rule
 
 RULES: tuple[Rule, ...] = (
@@ -11,6 +11,7 @@ RULES: tuple[Rule, ...] = (
     *sizes.RULES,
     *dtypes.RULES,
     *parallelism.RULES,
+    *switches.RULES,
     *environment.RULES,
 )
 MEANINGLESS = frozenset(

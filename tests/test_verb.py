@@ -1,0 +1,324 @@
+"""What every verb's command promises: sweeps, Hydra's own services, exit codes, and nothing left behind."""
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+sys.path.insert(0, str(Path(__file__).parent / "config"))
+import cli
+
+from toolkit import verb
+from toolkit.config.composed import Composed
+from toolkit.config.schema.verbs import PlanConfig
+from toolkit.errors import CheckFailedError, RefusedError
+
+TINY = "+recipe=tiny_random_cpu"
+
+
+def documents(text: str) -> list[dict]:
+    """The JSON documents of a sweep, one after the other."""
+    decoder, found = json.JSONDecoder(), []
+    while text.strip():
+        text = text.lstrip()
+        document, end = decoder.raw_decode(text)
+        found.append(document)
+        text = text[end:]
+    return found
+
+
+def everything_in(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> dict[str, str]:
+    """A user whose home, temporary files and working folder are empty."""
+    for name in ("home", "tmp", "work"):
+        (tmp_path / name).mkdir()
+    inside = {"HOME": "home", "TMPDIR": "tmp"} | {
+        f"XDG_{kind}_HOME": f"home/{kind.lower()}" for kind in ("CACHE", "CONFIG", "DATA", "STATE")
+    }
+    return {name: str(tmp_path / folder) for name, folder in inside.items()}
+
+
+READ_ONLY = [
+    (["plan", TINY], 0),
+    (["plan", TINY, "output=json"], 0),
+    (["plan", "+recipe=dcp2_e4m3"], 0),
+    (["plan", TINY, "-m", "kv=float16,fp8_e4m3"], 0),
+    (["plan", TINY, "-m", "+limits.tpyo=1,2"], 2),
+    (["plan", TINY, "-m", "kv=float16,fp9"], 2),
+    (["plan", "--cfg", "job"], 0),
+    (["plan", "--cfg", "all", "--resolve"], 0),
+    (["plan", "--info", "defaults"], 0),
+    (["plan", "--info", "all"], 0),
+    (["plan", "--help"], 0),
+    (["plan", "--hydra-help"], 0),
+    (["plan", "-sc", "install=bash"], 0),
+    (["plan", "limits.max_modle_len=1"], 2),
+    (["plan", "hydra.run.dir=here", "hydra.output_subdir=there", "hydra/job_logging=default"], 0),
+    (["serve", TINY, "dry_run=true"], 0),
+    (["serve", "+recipe=dcp2_e4m3"], 3),
+    (["status"], 0),
+    (["verify"], 0),
+    (["gc", "dry_run=true"], 0),
+]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"), READ_ONLY, ids=lambda value: " ".join(value) if isinstance(value, list) else ""
+)
+def test_nothing_is_left_behind(tmp_path, home, arguments, code):
+    before = everything_in(tmp_path)
+    result = cli.call(*arguments, cwd=tmp_path / "work", **home)
+    assert result.returncode == code, result.stderr
+    assert "Traceback" not in result.stderr
+    assert everything_in(tmp_path) == before
+
+
+def test_an_interrupted_sweep_ends_at_once_and_leaves_nothing(tmp_path, home):
+    before = everything_in(tmp_path)
+    seats = ",".join(map(str, range(1, 400)))
+    listens = "signal.signal(signal.SIGINT, signal.default_int_handler)"  # which a background job of a shell does not
+    begin = f"import runpy, signal; {listens}; runpy.run_module('toolkit.plan', run_name='__main__')"
+    sweep = subprocess.Popen(
+        [sys.executable, "-c", begin, TINY, "-m", f"limits.max_num_seqs={seats}", "output=json"],
+        cwd=tmp_path / "work",
+        env={**os.environ, **home, "PYTHONPATH": str(cli.REPOSITORY)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert sweep.stdout.readline() == b"{\n"  # the first job has begun to print
+    sweep.send_signal(signal.SIGINT)
+    _, err = sweep.communicate(timeout=60)
+    assert sweep.returncode == 130
+    assert b"Traceback" not in err
+    assert everything_in(tmp_path) == before
+
+
+class TestSweeps:
+    @pytest.mark.parametrize("arguments", [["-m", "kv=float16,fp8_e4m3", TINY], [TINY, "kv=float16,fp8_e4m3", "-m"]])
+    def test_every_combination_is_planned(self, arguments):
+        result = cli.call("plan", *arguments, "output=json")
+        plans = documents(result.stdout)
+        assert result.returncode == 0, result.stderr
+        assert [plan["origins"]["kv.dtype"].rpartition("/")[2] for plan in plans] == ["float16.yaml", "fp8_e4m3.yaml"]
+        assert [plan["argv"][plan["argv"].index("--kv-cache-dtype") + 1] for plan in plans] == ["auto", "fp8_e4m3"]
+
+    def test_recipes_and_numbered_choices_are_swept(self):
+        result = cli.call("plan", "-m", "+recipe=dcp2_e4m3,qwen38_27b_nvfp4", "dcp=1,2", "output=json")
+        plans = documents(result.stdout)
+        assert [plan["recipe"] for plan in plans] == ["dcp2_e4m3"] * 2 + ["qwen38_27b_nvfp4"] * 2
+        assert ["--decode-context-parallel-size" in plan["argv"] for plan in plans] == [False, True] * 2
+
+    def test_a_job_that_fails_does_not_hide_the_others(self):
+        result = cli.call("plan", TINY, "-m", "checkpoint.source.kind=local,random", "output=json")
+        assert result.returncode == 2
+        assert len(documents(result.stdout)) == 1
+        assert cli.first_line(result.stderr) == "error: checkpoint.source.path is not set"
+        assert "Traceback" not in result.stderr
+
+    def test_a_choice_that_does_not_exist_ends_the_sweep_before_its_first_job(self):
+        result = cli.call("plan", TINY, "-m", "kv=float16,fp9")
+        assert (result.returncode, result.stdout) == (2, "")
+        assert cli.first_line(result.stderr) == "error: there is no kv named 'fp9'"
+
+    def test_each_job_has_its_own_origins(self):
+        result = cli.call("plan", TINY, "-m", "limits.max_num_seqs=1,2", "output=json")
+        origins = [plan["origins"]["limits.max_num_seqs"] for plan in documents(result.stdout)]
+        assert origins == ["command line: limits.max_num_seqs=1", "command line: limits.max_num_seqs=2"]
+
+    def run(self, monkeypatch, task) -> int:
+        monkeypatch.setattr(sys, "argv", ["toolkit-plan", "-m", "limits.max_num_seqs=1,2,3"])
+        return verb.run_verb("plan", PlanConfig, task)
+
+    @pytest.mark.parametrize(("codes", "worst"), [([0, 0, 0], 0), ([0, 3, 0], 3), ([3, 5, 0], 5)])
+    def test_the_highest_exit_code_is_the_sweeps(self, monkeypatch, codes, worst):
+        left = iter(codes)
+        assert self.run(monkeypatch, lambda composed: next(left)) == worst
+
+    def test_a_bug_in_one_job_shows_its_traceback_and_the_others_run(self, monkeypatch, capsys):
+        seen = []
+
+        def task(composed: Composed[PlanConfig]) -> int:
+            seen.append(composed.config.limits.max_num_seqs)
+            if seen[-1] == 2:
+                raise ZeroDivisionError("ours")
+            return 0
+
+        assert self.run(monkeypatch, task) == verb.BUG
+        assert seen == [1, 2, 3]
+        assert "ZeroDivisionError: ours" in capsys.readouterr().err
+
+
+class TestExitCodes:
+    def run(self, monkeypatch, task) -> int:
+        monkeypatch.setattr(sys, "argv", ["toolkit-plan"])
+        return verb.run_verb("plan", PlanConfig, task)
+
+    @pytest.mark.parametrize(("error", "code"), [(RefusedError("no", why="because"), 3), (CheckFailedError("no"), 5)])
+    def test_an_error_is_printed_without_a_traceback(self, monkeypatch, capsys, error, code):
+        def task(composed: Composed[PlanConfig]) -> int:
+            raise error
+
+        assert self.run(monkeypatch, task) == code
+        assert capsys.readouterr().err == f"error: {error}\n"
+
+    def test_a_bug_is_not_dressed_up_as_a_users_mistake(self, monkeypatch):
+        def task(composed: Composed[PlanConfig]) -> int:
+            raise ValueError("ours")
+
+        with pytest.raises(ValueError, match="ours"):
+            self.run(monkeypatch, task)
+
+    def test_control_c(self, monkeypatch):
+        def task(composed: Composed[PlanConfig]) -> int:
+            raise KeyboardInterrupt
+
+        assert self.run(monkeypatch, task) == 130
+
+
+class TestServices:
+    def test_cfg_job(self):
+        result = cli.call("plan", "+recipe=smollm2_cpu", "--cfg", "job", "limits.max_num_seqs=3")
+        values = yaml.safe_load(result.stdout)
+        assert (result.returncode, result.stderr) == (0, "")
+        assert (values["kv"], values["limits"]["max_num_seqs"]) == ({"dtype": "fp8_e4m3"}, 3)
+        assert "hydra" not in values
+
+    def test_info_defaults(self):
+        result = cli.call("plan", "+recipe=smollm2_cpu", "--info", "defaults")
+        assert result.returncode == 0
+        assert "| recipe/smollm2_cpu" in result.stdout
+
+    @pytest.mark.parametrize("name", ["plan", "serve", "status", "stop"])
+    def test_help(self, name):
+        result = cli.call(name, "--help")
+        assert (result.returncode, result.stderr) == (0, "")
+        assert cli.first_line(result.stdout) == f"toolkit-{name} [+recipe=NAME] [GROUP=NAME] [OPTION=VALUE] ..."
+        assert "kv: float16, fp8_e4m3, fp8_e5m2\n" in result.stdout
+        assert "output: text\n" in result.stdout
+
+    def test_hydra_help(self):
+        result = cli.call("plan", "--hydra-help")
+        assert (result.returncode, result.stderr) == (0, "")
+        assert cli.first_line(result.stdout) == "Hydra (1.3.8)"
+
+    def test_a_mistake_beside_a_service_is_explained_too(self):
+        result = cli.call("plan", "--cfg", "job", "kv=fp8")
+        assert (result.returncode, result.stdout) == (2, "")
+        assert cli.first_line(result.stderr) == "error: kv=fp8 is ambiguous"
+
+    def test_a_users_folder(self, tmp_path):
+        cli.write(
+            tmp_path,
+            {"recipe/mine.yaml": "# @package _global_\ndefaults: [{override /checkpoint: tiny_random}]\n"},
+        )
+        for spelling in (["--config-dir", str(tmp_path)], [f"--config-dir={tmp_path}"], ["-cd", str(tmp_path)]):
+            result = cli.call("plan", *spelling, "+recipe=mine", "output=json")
+            assert json.loads(result.stdout)["recipe"] == "mine", result.stderr
+        relative = cli.call("plan", "--config-dir", ".", "+recipe=mine", "output=json", cwd=tmp_path)
+        assert json.loads(relative.stdout)["origins"]["checkpoint.name"].endswith("conf/checkpoint/tiny_random.yaml")
+
+
+class TestCompletion:
+    """A console script's completion, with the function that bash itself calls on TAB."""
+
+    def complete(self, tmp_path: Path, line: str) -> list[str]:
+        script = tmp_path / "toolkit-plan"
+        script.write_text(f"#!{sys.executable}\nfrom toolkit.plan import main\nmain()\n")
+        script.chmod(0o755)
+        words = line.split(" ")
+        program = (
+            'eval "$(toolkit-plan -sc install=bash)"\n'
+            f"COMP_LINE='{line}'; COMP_POINT=${{#COMP_LINE}}; COMP_CWORD={len(words) - 1}\n"
+            "hydra_bash_completion 2>/dev/null\n"
+            'printf "%s\\n" "${COMPREPLY[@]}"\n'
+        )
+        path = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(cli.REPOSITORY)}
+        result = subprocess.run(
+            ["bash", "-c", program], capture_output=True, text=True, check=True, env={**os.environ, **path}, timeout=60
+        )
+        return result.stdout.split()
+
+    @pytest.mark.parametrize(
+        ("line", "offered"),
+        [
+            ("toolkit-plan kv=", ["kv=float16", "kv=fp8_e4m3", "kv=fp8_e5m2"]),
+            ("toolkit-plan +recipe=s", ["+recipe=smollm2_cpu"]),
+            ("toolkit-plan limits.max_n", ["limits.max_num_batched_tokens=", "limits.max_num_seqs="]),
+            ("toolkit-plan +recipe=dcp2_e4m3 dcp=", ["dcp=1", "dcp=2"]),
+            ("toolkit-plan dcp=2 laun", ["launcher.", "launcher="]),
+            ("toolkit-plan kv=nothing limits.block", []),
+            ("toolkit-plan --config-d", []),
+        ],
+    )
+    def test_what_bash_offers(self, tmp_path, line, offered):
+        assert self.complete(tmp_path, line) == offered
+
+    def test_a_users_recipe_is_offered(self, tmp_path):
+        folder = cli.write(tmp_path / "mine", {"recipe/zebra.yaml": "{}"})
+        assert self.complete(tmp_path, f"toolkit-plan --config-dir {folder} +recipe=z") == ["+recipe=zebra"]
+
+
+class TestOutput:
+    @pytest.mark.parametrize("arguments", [[], ["output=json"], ["--cfg", "job"], ["--help"]])
+    def test_a_full_disk_is_an_error_of_the_machine(self, arguments):
+        with Path("/dev/full").open("w") as full:
+            result = subprocess.run(
+                [sys.executable, "-m", "toolkit.plan", TINY, *arguments],
+                stdout=full,
+                stderr=subprocess.PIPE,
+                text=True,
+                check=False,
+                cwd=cli.REPOSITORY,
+            )
+        assert result.returncode == 5
+        assert result.stderr == (
+            f"error: the output cannot be written\n  where: standard output\n  why: {os.strerror(errno.ENOSPC)}\n"
+        )
+
+    @pytest.mark.parametrize("arguments", [[], ["output=json"], ["--cfg", "job"]])
+    def test_a_reader_that_has_gone_is_no_traceback(self, arguments):
+        reading, writing = os.pipe()
+        os.close(reading)
+        with os.fdopen(writing, "w") as gone:
+            result = subprocess.run(
+                [sys.executable, "-m", "toolkit.plan", TINY, *arguments],
+                stdout=gone,
+                stderr=subprocess.PIPE,
+                text=True,
+                check=False,
+                cwd=cli.REPOSITORY,
+            )
+        assert (result.returncode, result.stderr) == (141, "")
+
+    def test_a_terminal_without_utf_8(self):
+        result = cli.call("plan", TINY, "server.host='\u00e9'", PYTHONIOENCODING="ascii")
+        assert result.returncode == 0, result.stderr
+        assert cli.first_line(result.stdout).endswith(r"at http://\xe9:8000")
+
+    @pytest.mark.parametrize("name", ["plan", "serve", "status"])
+    def test_json_is_one_document_and_nothing_else(self, name):
+        arguments = {"plan": [TINY], "serve": [TINY, "dry_run=true"], "status": []}[name]
+        result = cli.call(name, *arguments, "output=json")
+        assert (result.returncode, result.stderr) == (0, "")
+        assert len(documents(result.stdout)) == 1
+
+
+def test_a_refused_plan_is_still_printed_and_a_refused_serve_lists_every_finding():
+    planned = cli.call("plan", "+recipe=dcp2_e4m3")
+    served = cli.call("serve", "+recipe=dcp2_e4m3")
+    assert planned.returncode == 0
+    assert planned.stdout.splitlines()[-1] == "refused: serve would not start this plan"
+    assert served.returncode == 3
+    refusals = [line.split()[1] for line in planned.stdout.splitlines() if line.startswith("  refused  ")]
+    assert len(refusals) >= 2
+    assert all(f"rejected: {rule} (" in served.stderr for rule in refusals)
