@@ -19,7 +19,7 @@ from toolkit.planning.geometry.model import (
     Recurrent,
     Vision,
 )
-from toolkit.planning.geometry.quantization import Scheme, read_quantization
+from toolkit.planning.geometry.quantization import Quantization, Scheme, read_quantization
 
 _NESTED = ("text_config", "language_config", "llm_config")
 # Keys that change what a layer keeps for a request in ways that this reader does not model.
@@ -45,9 +45,6 @@ def read_geometry(config: Mapping[str, Any]) -> ModelGeometry:
     experts = _experts(text, len(kinds))
     vision, blind = _vision(outer)
     unknown_cache = strange + tuple(f"key '{name}'" for name in _OTHER_CACHES if text.has(name))
-    unknown: tuple[str, ...] = () if architecture in FAMILY_OF else (f"architecture '{architecture or 'unnamed'}'",)
-    if quantization.scheme is Scheme.unknown or Scheme.unknown in quantization.parts:
-        unknown += (f"quantization '{quantization.container}'",)
     return ModelGeometry(
         architecture=architecture,
         model_type=text.text("model_type", outer.text("model_type", "")),
@@ -67,9 +64,16 @@ def read_geometry(config: Mapping[str, Any]) -> ModelGeometry:
         mtp_layers=text.integer("mtp_num_hidden_layers", text.integer("num_nextn_predict_layers", 0)),
         draft=_draft(text) if family is Family.draft else None,
         vision=vision,
-        unknown=unknown + unknown_cache + blind,
+        unknown=_unknown(architecture, quantization) + unknown_cache + blind,
         unknown_cache=unknown_cache,
     )
+
+
+def _unknown(architecture: str, quantization: Quantization) -> tuple[str, ...]:
+    unknown: tuple[str, ...] = () if architecture in FAMILY_OF else (f"architecture '{architecture or 'unnamed'}'",)
+    if quantization.scheme is Scheme.unknown or Scheme.unknown in quantization.parts:
+        unknown += (f"quantization '{quantization.container}'",)
+    return unknown
 
 
 def _text_keys(outer: Keys) -> Keys:
