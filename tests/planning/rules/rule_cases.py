@@ -82,6 +82,16 @@ CASES = [
         config(checkpoint__source__kind=SourceKind.hub),
         absent("it is on the hub"),
     ),
+    Case(
+        "checkpoint-not-here-yet",
+        (
+            "checkpoint",
+            "planned from what the recipe declares: the files are not on this machine",
+            "serve fetches the files first",
+        ),
+        config(checkpoint__source__kind=SourceKind.hub),
+        absent(),
+    ),
     Case("checkpoint-not-here-yet", None, config(checkpoint__source__kind=SourceKind.hub)),
     Case("checkpoint-not-here-yet", None, config(**LOCAL), absent()),
     Case(
