@@ -157,10 +157,11 @@ def _rows(rows: Iterable[tuple[Any, Any]], width: int, indent: int = 2) -> Rende
     """Two columns, the first of a fixed width; long texts of the second hang under their beginning."""
     from rich.padding import Padding
     from rich.table import Table
+    from rich.text import Text
 
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(width=width, overflow="fold")
     table.add_column(overflow="fold")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))  # a bracket is no markup
     return Padding(table, (0, 0, 0, indent))
