@@ -11,7 +11,8 @@ import pytest
 
 from toolkit.config.schema.engine import EngineName
 from toolkit.display.plan_text import _by_option
-from toolkit.engine.command import SERVER_MODULE, engine_command, kv_cache_memory_bytes
+from toolkit.planning.command import SERVER_MODULE, engine_command
+from toolkit.planning.kv_memory import kv_cache_memory_bytes
 from toolkit.planning.make import make_plan
 from toolkit.planning.switch_values import settle
 

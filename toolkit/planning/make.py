@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from toolkit.checkpoint.facts import CheckpointFacts
 from toolkit.config.schema.verbs import DeploymentConfig
-from toolkit.engine.command import engine_command, kv_cache_memory_bytes
 from toolkit.errors import ConfigurationError
 from toolkit.machine.facts import MachineFacts
 from toolkit.planning.capacity import plan_capacity
+from toolkit.planning.command import engine_command
 from toolkit.planning.geometry.reading import read_geometry
+from toolkit.planning.kv_memory import kv_cache_memory_bytes
 from toolkit.planning.plan import Capacity, Finding, Plan, ServerAddress, Severity, View
 from toolkit.planning.rules.registry import MEANINGLESS, check
 from toolkit.planning.rules.rule import Context

@@ -13,7 +13,7 @@ from toolkit.config.schema.engine import EngineName
 from toolkit.config.schema.verbs import DeploymentConfig
 from toolkit.planning.geometry import ModelGeometry, read_geometry
 from toolkit.planning.geometry.shards import rank_of
-from toolkit.planning.memory import kv_memory_bytes, plan_budget, plan_memory
+from toolkit.planning.memory import plan_budget, plan_memory
 from toolkit.planning.memory.budget import Budget, Place, Term
 from toolkit.planning.memory.embedding import table_bytes, table_rows
 from toolkit.planning.memory.weights import packed_copies
@@ -142,26 +142,6 @@ def test_smollm2_from_shapes_is_its_file_to_the_byte() -> None:
     config = DeploymentConfig()
     shapes = purposes(plan_budget(config, geometry("smollm2")))["weights"].bytes
     assert shapes == checkpoint("smollm2")["declared_weight_bytes"]
-
-
-@pytest.mark.parametrize(
-    ("engine", "space", "argument", "expected"),
-    [
-        (EngineName.cpu, None, None, None),
-        (EngineName.cpu, None, 2**28, 2**28),
-        (EngineName.cpu, "1", 2**28, 2**30),
-        (EngineName.cpu, "", 2**28, 2**28),
-        (EngineName.v100, "1", 2**28, 2**28),
-    ],
-)
-def test_the_cpu_engines_own_variable_wins(
-    engine: EngineName, space: str | None, argument: int | None, expected: int | None
-) -> None:
-    config = DeploymentConfig()
-    config.engine.name, config.limits.kv_cache_memory_bytes = engine, argument
-    if space is not None:
-        config.engine.environment["VLLM_CPU_KVCACHE_SPACE"] = space
-    assert kv_memory_bytes(config) == expected
 
 
 def test_the_cpu_engine_counts_its_processes_and_no_gpu() -> None:

@@ -10,6 +10,7 @@ from toolkit.config.schema.verbs import DeploymentConfig
 from toolkit.planning.capacity.caches import ELEMENT_BYTES
 from toolkit.planning.geometry.model import ModelGeometry
 from toolkit.planning.geometry.shards import rank_of
+from toolkit.planning.kv_memory import kv_cache_memory_bytes
 from toolkit.planning.memory.budget import Budget, Place, Term
 from toolkit.planning.memory.embedding import table_bytes
 from toolkit.planning.memory.published import CPU_PROCESSES_BYTES, DRAFT_BYTES
@@ -33,21 +34,10 @@ def plan_budget(config: DeploymentConfig, geometry: ModelGeometry, facts: Checkp
     limits = config.limits
     terms = [weights_term(geometry, facts, limits.tensor_parallel, ELEMENT_BYTES[config.engine.dtype])]
     terms += _engine_terms(config, geometry)
-    kv = kv_memory_bytes(config)
+    kv = kv_cache_memory_bytes(config)
     if kv is not None:
-        terms.append(Term("KV cache and recurrent state", kv, "limits.kv_cache_memory_bytes, as given"))
+        terms.append(Term("KV cache and recurrent state", kv, "as the engine is told"))
     return Budget(tuple(term for term in terms if term.bytes), tuple(_unknown(config, geometry, kv)))
-
-
-def kv_memory_bytes(config: DeploymentConfig) -> int | None:
-    """Return the bytes that the engine is told to use for the cache; None where it profiles.
-
-    On the CPU engine VLLM_CPU_KVCACHE_SPACE (whole GiB) wins over the argument, as in vLLM 0.32 (platforms/cpu.py).
-    """
-    space = config.engine.environment.get("VLLM_CPU_KVCACHE_SPACE", "")
-    if config.engine.name is EngineName.cpu and space.isdigit():
-        return int(space) * 2**30
-    return config.limits.kv_cache_memory_bytes
 
 
 def _engine_terms(config: DeploymentConfig, geometry: ModelGeometry) -> Iterator[Term]:

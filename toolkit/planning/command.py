@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 from toolkit.config.schema.engine import EngineName
 from toolkit.config.schema.verbs import DeploymentConfig
+from toolkit.planning.kv_memory import kv_cache_memory_bytes
 
-CPU_KV_BYTES = 2**30
-"""The CPU engine's KV cache where limits.kv_cache_memory_bytes is null."""
 SERVER_MODULE = "vllm.entrypoints.launchers.api_server.entry"
 
 QUIET: Mapping[str, str] = {
@@ -75,16 +74,6 @@ def plugin_settings(config: DeploymentConfig, switches: Mapping[str, bool]) -> d
     if config.engine.name is EngineName.v100:
         settings["prove_on_any_gpu"] = config.engine.prove_on_any_gpu
     return settings
-
-
-def kv_cache_memory_bytes(config: DeploymentConfig) -> int | None:
-    """Bytes of the KV cache on each rank; None where the engine finds them by profiling a GPU.
-
-    A share of host memory is no sensible default: other programs live there, and the engine refuses to start when
-    that share is not free.
-    """
-    asked = config.limits.kv_cache_memory_bytes
-    return CPU_KV_BYTES if asked is None and config.engine.name is EngineName.cpu else asked
 
 
 def _memory(config: DeploymentConfig) -> Iterator[str]:

@@ -1,0 +1,26 @@
+"""How many bytes the engine takes for its KV cache: the one number behind its argument, the capacity and the budget."""
+
+from __future__ import annotations
+
+from toolkit.config.schema.engine import EngineName
+from toolkit.config.schema.verbs import DeploymentConfig
+
+CPU_KV_BYTES = 2**30
+"""The CPU engine's KV cache where limits.kv_cache_memory_bytes is null."""
+CPU_VARIABLE = "VLLM_CPU_KVCACHE_SPACE"
+"""Whole GiB; it wins over the argument in vLLM 0.32 (platforms/cpu.py)."""
+
+
+def kv_cache_memory_bytes(config: DeploymentConfig) -> int | None:
+    """Bytes of the KV cache on each rank; None where the engine finds them by profiling a GPU.
+
+    A share of host memory is no sensible default: other programs live there, and the engine refuses to start when
+    that share is not free.
+    """
+    asked = config.limits.kv_cache_memory_bytes
+    if config.engine.name is not EngineName.cpu:
+        return asked
+    space = config.engine.environment.get(CPU_VARIABLE, "")
+    if space.isdecimal():
+        return int(space) * 2**30
+    return CPU_KV_BYTES if asked is None else asked
