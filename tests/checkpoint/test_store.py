@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from recorded_progress import Recorded
 
-from toolkit.checkpoint.lock import locked, locked_if_free
 from toolkit.checkpoint.progress import Silent, step
 from toolkit.checkpoint.store import MANIFEST, Key, Store, verify
 from toolkit.errors import CheckFailedError
+from toolkit.storage.lock import locked, locked_if_free
 
 REPOSITORY = Path(__file__).parents[2]
 KEY = Key("model", {"from": "a", "version": 1})

@@ -14,7 +14,7 @@ from view_faults import CHANGING, EVERY, failing, killed_at, unsynced, watched
 from view_samples import make_small_base, pack_for, scales_for, snapshot, spec_for, write_pack
 
 from toolkit.errors import ToolkitError
-from toolkit.views import disk
+from toolkit.storage import disk
 from toolkit.views.garbage import collect, inventory
 from toolkit.views.materialize import is_whole, materialize, served
 from toolkit.views.scales.pack import SCALE_FILE

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from view_samples import snapshot, spec_for
 
-from toolkit.checkpoint.lock import locked_if_free
 from toolkit.checkpoint.progress import Silent
+from toolkit.storage.lock import locked_if_free
 from toolkit.views.garbage import Garbage, Inventory, Kept, collect, inventory
 from toolkit.views.lease import lease
 from toolkit.views.marker import MARKER_FILE

@@ -19,7 +19,7 @@ from toolkit.checkpoint.local import read_facts
 from toolkit.checkpoint.progress import Silent
 from toolkit.config.schema.views import LinkChoice
 from toolkit.errors import CheckFailedError, ConfigurationError
-from toolkit.views import disk
+from toolkit.storage import disk
 from toolkit.views import materialize as making
 from toolkit.views.digest import sha256
 from toolkit.views.garbage import collect, inventory

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from toolkit.views import disk
+from toolkit.storage import disk
 
 READING = ("stat", "lstat", "readlink", "scandir", "listdir")
 WRITING = (

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import shutil
 from collections.abc import Callable, Mapping
@@ -18,9 +17,11 @@ from errno import EACCES, EDQUOT, EFBIG, EIO, ENOLCK, ENOSPC, ENOTDIR, EPERM, ER
 from pathlib import Path
 from typing import Any
 
-from toolkit.checkpoint.lock import locked, locked_if_free
 from toolkit.checkpoint.progress import Progress, step
 from toolkit.errors import CheckFailedError, ToolkitError
+from toolkit.storage import disk
+from toolkit.storage.cache_tag import tag_cache
+from toolkit.storage.lock import locked, locked_if_free
 
 MANIFEST = ".manifest.json"
 
@@ -28,8 +29,6 @@ ASIDE = "~"
 """Staging folders named NAME~... hold what the builder of NAME needs beside the entry, and go with it."""
 
 _DISK_FAULTS = frozenset({ENOSPC, EDQUOT, EFBIG, EIO, ENOLCK, EROFS, EACCES, EPERM, ENOTDIR})
-
-_TAG = "Signature: 8a477f597d28d172789f06886806bc55\n# Made by volta-toolkit; everything here can be made again.\n"
 
 
 @dataclass(frozen=True)
@@ -100,10 +99,11 @@ class Store:
             try:
                 make(staging)
                 _seal(staging, key)
-                self._publish(staging, self.path(key))
+                disk.publish(staging, self.path(key))
             except BaseException:
                 _remove(staging)
                 raise
+            _remove(staging)  # there still where a damaged entry was in the place; its readers keep their open files
         return self.path(key)
 
     def _prepare(self) -> None:
@@ -112,9 +112,7 @@ class Store:
                 folder.mkdir(parents=True, exist_ok=True)
             except FileExistsError as error:  # a file has its name
                 raise _cache_fault(self.root, error) from None
-        tag = self.root / "CACHEDIR.TAG"
-        if not tag.exists() or tag.read_text() != _TAG:  # a kill may have left it empty
-            tag.write_text(_TAG)
+        tag_cache(self.root, self._lock("store"))
 
     def _lock(self, name: str) -> Path:
         return self.root / ".locks" / f"{name}.lock"
@@ -129,17 +127,6 @@ class Store:
             with locked_if_free(self._lock(name)) as free:
                 if free:
                     _remove(left)
-
-    def _publish(self, staging: Path, final: Path) -> None:
-        if final.exists():  # damaged; its readers keep the files they have open
-            damaged = staging.with_name(f"{final.name}{ASIDE}damaged")
-            _remove(damaged)
-            final.rename(damaged)
-            staging.rename(final)
-            _remove(damaged)
-        else:
-            staging.rename(final)
-        _sync(final.parent)
 
 
 def verify(folder: Path) -> tuple[str, ...]:
@@ -165,23 +152,13 @@ def _seal(folder: Path, key: Key) -> None:
     manifest.write_text(json.dumps({"made_from": dict(key.identity), "files": record}, indent=1) + "\n")
     for file in (*files, manifest):
         file.chmod(0o444)
-        _sync(file)
-    folders = [path for path in folder.rglob("*") if path.is_dir()]
-    for path in (*sorted(folders, reverse=True), folder):
-        _sync(path)
+        disk.sync(file)
+    disk.sync_tree(folder)
 
 
 def _digest(file: Path) -> str:
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _remove(folder: Path) -> None:

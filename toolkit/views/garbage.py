@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolkit.checkpoint.lock import locked_if_free
 from toolkit.errors import CheckFailedError
-from toolkit.views import disk
+from toolkit.storage import disk
+from toolkit.storage.lock import locked_if_free
 from toolkit.views.hash_log import log_files
 from toolkit.views.lease import unused
 from toolkit.views.marker import read_marker
@@ -142,7 +142,7 @@ def _remove(store: ViewStore, view: str, name: str) -> bool:
         if read_marker(store.path(name)) is None:
             raise CheckFailedError(f"{name} lost its marker while garbage was collected", where=str(store.root))
         store.path(name).rename(store.removing(name))
-        disk.sync_folder(store.root)
+        disk.sync(store.root)
         disk.remove(store.removing(name))
         for file in log_files(store, name):
             disk.remove(file)

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from toolkit.views import disk
+from toolkit.storage import disk
 from toolkit.views.store import ViewStore
 
 _RESUME_WITHIN_S = 3600.0

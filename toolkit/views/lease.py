@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-from toolkit.checkpoint.lock import locked_if_free
+from toolkit.storage.lock import locked_if_free
 from toolkit.views.store import ViewStore
 
 

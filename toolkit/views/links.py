@@ -10,7 +10,7 @@ from pathlib import Path
 from toolkit.checkpoint.progress import Progress, step
 from toolkit.config.schema.views import LinkChoice
 from toolkit.errors import CheckFailedError
-from toolkit.views import disk
+from toolkit.storage import disk
 from toolkit.views.base import BaseFile
 from toolkit.views.marker import LinkedFile
 

@@ -9,10 +9,10 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from toolkit.checkpoint.lock import locked
 from toolkit.checkpoint.progress import Progress, Silent, step
 from toolkit.errors import CheckFailedError, ConfigurationError
-from toolkit.views import disk
+from toolkit.storage import disk
+from toolkit.storage.lock import locked
 from toolkit.views.digest import sha256
 from toolkit.views.lease import lease
 from toolkit.views.links import UNSUPPORTED, link_files, target_of

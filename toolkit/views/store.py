@@ -18,16 +18,15 @@ from dataclasses import dataclass
 from errno import EINVAL, ENOENT, ENOTDIR
 from pathlib import Path
 
-from toolkit.checkpoint.lock import locked
 from toolkit.checkpoint.progress import Silent, step
 from toolkit.errors import CheckFailedError, ToolkitError
-from toolkit.views import disk
+from toolkit.storage import disk
+from toolkit.storage.cache_tag import tag_cache
+from toolkit.storage.lock import locked
 from toolkit.views.marker import MARKER_FILE, read_marker
 
 VIEW_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*-[0-9a-f]{12}")
 LEFTOVER = re.compile(r"\.(?:staging|removing)-(?P<name>[A-Za-z0-9._-]+-[0-9a-f]{12})(?:\.old)?")
-
-_TAG = b"Signature: 8a477f597d28d172789f06886806bc55\n# Made by volta-toolkit; every view here can be made again.\n"
 
 
 @dataclass(frozen=True)
@@ -99,15 +98,12 @@ class ViewStore:
             self.root.parent.mkdir(parents=True, exist_ok=True)
             _folder(self.root)
         _folder(self.root / ".locks")
-        tag = self.root / "CACHEDIR.TAG"
-        if not tag.is_file() or tag.read_bytes() != _TAG:
-            with self.exclusive():
-                disk.replace_file(tag, _TAG)
+        tag_cache(self.root, self.lock_file("store"))
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
         """Hold the lock of what belongs to no single view: `current` and the tag."""
-        with locked(self.root / ".locks" / "store.lock", step(Silent(), "waiting for the view store", None)):
+        with locked(self.lock_file("store"), step(Silent(), "waiting for the view store", None)):
             yield
 
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolkit.checkpoint.lock import locked
 from toolkit.checkpoint.progress import Progress, step
 from toolkit.errors import CheckFailedError, Rejected
+from toolkit.storage.lock import locked
 from toolkit.views.hash_log import HashLog, HashRecord
 from toolkit.views.hashing import Hashed, hash_files
 from toolkit.views.inputs import ViewInputs, read_spec

@@ -1,4 +1,4 @@
-"""Every change that the view store makes on the disk, in small steps that a power cut may come between.
+"""Changes on the disk in small steps, between which a power cut may come: each brings what it made to the disk.
 
 All of it goes through functions of `os` (pathlib calls them), so that the tests can fail or kill each single one.
 """
@@ -33,9 +33,7 @@ def make_folder(path: Path) -> None:
 def write_file(path: Path, data: bytes) -> None:
     """A new file with this content, on the disk when this returns; FileExistsError where there is one."""
     with _created(path) as descriptor:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(descriptor, view) :]
+        _write(descriptor, data)
 
 
 def copy_file(source: Path, path: Path, report: Callable[[int], None]) -> None:
@@ -44,9 +42,7 @@ def copy_file(source: Path, path: Path, report: Callable[[int], None]) -> None:
     try:
         with _created(path) as descriptor:
             while data := os.read(reading, CHUNK):
-                view = memoryview(data)
-                while view:
-                    view = view[os.write(descriptor, view) :]
+                _write(descriptor, data)
                 report(len(data))
     finally:
         os.close(reading)
@@ -66,6 +62,12 @@ def clone_file(source: Path, path: Path) -> None:
         os.close(reading)
 
 
+def _write(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
 @contextmanager
 def _created(path: Path) -> Iterator[int]:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -78,9 +80,9 @@ def _created(path: Path) -> Iterator[int]:
         os.close(descriptor)
 
 
-def sync_folder(path: Path) -> None:
-    """Bring a folder's entries to the disk; not those of the folders in it."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def sync(path: Path) -> None:
+    """Bring a file's content, or a folder's entries but not those of the folders in it, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
     finally:
@@ -90,7 +92,7 @@ def sync_folder(path: Path) -> None:
 def sync_tree(root: Path) -> None:
     """Bring all folders to the disk, the innermost first."""
     for folder, _, _ in os.walk(root, topdown=False):
-        sync_folder(Path(folder))
+        sync(Path(folder))
 
 
 def replace_file(path: Path, data: bytes) -> None:
@@ -103,7 +105,7 @@ def replace_file(path: Path, data: bytes) -> None:
     except BaseException:
         remove(aside)
         raise
-    sync_folder(path.parent)
+    sync(path.parent)
 
 
 def point(link: Path, target: str) -> None:
@@ -116,7 +118,7 @@ def point(link: Path, target: str) -> None:
     except BaseException:
         remove(aside)
         raise
-    sync_folder(link.parent)
+    sync(link.parent)
 
 
 def publish(staging: Path, final: Path) -> None:
@@ -128,7 +130,7 @@ def publish(staging: Path, final: Path) -> None:
         staging.rename(final)
     else:
         exchange(staging, final)
-    sync_folder(final.parent)
+    sync(final.parent)
 
 
 def exchange(one: Path, other: Path) -> None:

@@ -1,0 +1,1 @@
+"""Changes on the disk that survive a kill, a power cut and a second process."""
