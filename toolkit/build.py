@@ -14,6 +14,7 @@ from toolkit.config.search_path import PACKAGE
 from toolkit.errors import ConfigurationError
 from toolkit.native.build import build_wheel
 from toolkit.native.check import check_wheel
+from toolkit.streams import tell
 from toolkit.verb import run_verb
 
 
@@ -30,7 +31,7 @@ def run(composed: Composed[BuildConfig]) -> int:
             "there are no kernel sources here", where=str(root), fix="run build in a checkout of the project"
         )
     folder = Path(config.folder).absolute()
-    print("building the native wheel; the first time compiles everything", file=sys.stderr)
+    tell("building the native wheel; the first time compiles everything")
     wheel = build_wheel(root, folder, cache=user_cache_path("volta-toolkit") / "toolchain", jobs=config.jobs)
     return report_on(check_wheel(wheel), wheel, config.output, manifest=folder / "package-manifest.json")
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from toolkit.config.composed import Composed
 from toolkit.config.schema.verbs import CheckWheelConfig, Output
 from toolkit.native.check import Report, check_wheel
+from toolkit.streams import say
 from toolkit.verb import run_verb
 
 FAILED = 5
@@ -30,7 +31,7 @@ def report_on(report: Report, wheel: Path, output: Output, manifest: Path | None
     document = json.dumps(report.manifest, indent=2)
     if manifest is not None:
         manifest.write_text(document + "\n", encoding="utf-8")
-    print(document if output is Output.json else _text(report, wheel))
+    say(document if output is Output.json else _text(report, wheel))
     return 0 if report.passed else FAILED
 
 

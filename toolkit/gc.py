@@ -8,6 +8,7 @@ from dataclasses import asdict
 
 from toolkit.config.composed import Composed
 from toolkit.config.schema.verbs import GcConfig, Output
+from toolkit.streams import say
 from toolkit.verb import run_verb
 from toolkit.views.garbage import Garbage, Inventory, Kept, collect, inventory
 from toolkit.views.store import ViewStore
@@ -33,25 +34,25 @@ def run(composed: Composed[GcConfig]) -> int:
     if text:
         _result(freed, busy, dry_run=config.dry_run)
     else:
-        print(json.dumps(_document(store, found, freed, busy, dry_run=config.dry_run), indent=2))
+        say(json.dumps(_document(store, found, freed, busy, dry_run=config.dry_run), indent=2))
     return 0
 
 
 def _list(store: ViewStore, found: Inventory) -> None:
-    print(f"{store.root}:")
+    say(f"{store.root}:")
     for garbage in found.garbage:
-        print(f"  free {garbage.name}: {garbage.reason}, {garbage.num_bytes:,} bytes", flush=True)
+        say(f"  free {garbage.name}: {garbage.reason}, {garbage.num_bytes:,} bytes")
     for kept in found.kept:
-        print(f"  keep {kept.name}: {kept.reason}", flush=True)
+        say(f"  keep {kept.name}: {kept.reason}")
 
 
 def _result(freed: list[Garbage], busy: tuple[Kept, ...], *, dry_run: bool) -> None:
     for kept in busy:
-        print(f"  kept {kept.name}: {kept.reason}")
+        say(f"  kept {kept.name}: {kept.reason}")
     if dry_run:
-        print("nothing removed, as dry_run=true")
+        say("nothing removed, as dry_run=true")
     else:
-        print(f"{len(freed)} folders removed, {sum(garbage.num_bytes for garbage in freed):,} bytes freed")
+        say(f"{len(freed)} folders removed, {sum(garbage.num_bytes for garbage in freed):,} bytes freed")
 
 
 def _document(

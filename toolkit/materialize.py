@@ -12,6 +12,7 @@ from toolkit.config.composed import Composed
 from toolkit.config.schema.verbs import MaterializeConfig, Output
 from toolkit.errors import CheckFailedError
 from toolkit.serving.terminal import progress_for
+from toolkit.streams import say, tell
 from toolkit.verb import run_verb
 from toolkit.views.materialize import MaterializedView, is_whole, materialize
 from toolkit.views.planning import fetch_spec, find_spec
@@ -35,7 +36,7 @@ def run(composed: Composed[MaterializeConfig]) -> int:
     view = _would_be(spec, store) if config.dry_run else materialize(spec, store, steps)
     seconds = time.perf_counter() - started
     if config.output is Output.json:
-        print(json.dumps(_document(spec, view, seconds, dry_run=config.dry_run), indent=2))
+        say(json.dumps(_document(spec, view, seconds, dry_run=config.dry_run), indent=2))
     else:
         _show(spec, view, seconds, dry_run=config.dry_run)
     return 0
@@ -71,17 +72,17 @@ def _document(spec: ViewSpec, view: MaterializedView, seconds: float, *, dry_run
 
 
 def _show(spec: ViewSpec, view: MaterializedView, seconds: float, *, dry_run: bool) -> None:
-    print(view.path)
+    say(str(view.path))
     if not view.built:
-        print("  was there already")
+        say("  was there already")
     elif dry_run:
-        print(f"  would link {len(spec.links)} files of {spec.base}")
+        say(f"  would link {len(spec.links)} files of {spec.base}")
     else:
         ways = ", ".join(f"{count} by {method}" for method, count in view.linked.items())
-        print(f"  files of {spec.base}: {ways}; {view.bytes_written:,} bytes written in {seconds:.2f} s")
-    print(f"  its own files: {', '.join(sorted(spec.fresh))}")
+        say(f"  files of {spec.base}: {ways}; {view.bytes_written:,} bytes written in {seconds:.2f} s")
+    say(f"  its own files: {', '.join(sorted(spec.fresh))}")
     for note in view.notes:
-        print(f"  note: {note}", file=sys.stderr)
+        tell(f"  note: {note}")
 
 
 if __name__ == "__main__":

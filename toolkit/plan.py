@@ -16,7 +16,8 @@ from toolkit.config.search_path import shipped_conf
 from toolkit.machine.probe import probe
 from toolkit.planning.make import make_plan
 from toolkit.planning.plan import Plan
-from toolkit.verb import run_verb, say
+from toolkit.streams import say
+from toolkit.verb import run_verb
 
 
 def main() -> None:

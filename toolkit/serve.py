@@ -24,7 +24,8 @@ from toolkit.serving.prepare import Planned, on_view, plan_now, refuse, request_
 from toolkit.serving.replay import recorded_run, replayed
 from toolkit.serving.session import Session
 from toolkit.serving.terminal import progress_for, reporter_for
-from toolkit.verb import run_verb, say
+from toolkit.streams import say
+from toolkit.verb import run_verb
 from toolkit.views.planning import leased_view
 
 

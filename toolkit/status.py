@@ -11,7 +11,8 @@ from toolkit.config.composed import Composed
 from toolkit.config.schema.verbs import Output, RunsConfig
 from toolkit.runs.folder import runs_root
 from toolkit.runs.listing import Seen, choose, look
-from toolkit.verb import run_verb, say
+from toolkit.streams import say
+from toolkit.verb import run_verb
 
 
 def main() -> None:

@@ -12,7 +12,8 @@ from toolkit.runs.folder import runs_root
 from toolkit.runs.listing import choose, look
 from toolkit.serving.failures import survived
 from toolkit.serving.stopping import stop
-from toolkit.verb import run_verb, say
+from toolkit.streams import say
+from toolkit.verb import run_verb
 
 WORDS = {
     "asked": "stopped",

@@ -31,8 +31,9 @@ class _SweepStoppedError(BaseException):
 def run_verb(name: str, schema: type[Root], task: Callable[[Composed[Root]], int]) -> int:
     """Compose conf/NAME.yaml with the command line, run the task, and return the exit code.
 
-    The task returns its own exit code. With `-m` it runs once for each combination, a job that fails does not keep
-    the others from running, one that a signal stopped does, and the highest exit code is returned. A ToolkitError is printed without a traceback.
+    The task returns its own exit code. With `-m` it runs once for each combination; a job that fails does not keep the
+    others from running, one that a signal stopped does, and the highest exit code is returned. A ToolkitError is
+    printed without a traceback.
     """
     complete_streams()
     try:

@@ -11,6 +11,7 @@ from toolkit.config.composed import Composed
 from toolkit.config.schema.verbs import Output, VerifyConfig
 from toolkit.errors import ConfigurationError, ToolkitError
 from toolkit.serving.terminal import progress_for
+from toolkit.streams import say, tell
 from toolkit.verb import run_verb
 from toolkit.views.inspect import Owner
 from toolkit.views.store import ViewStore
@@ -36,7 +37,7 @@ def run(composed: Composed[VerifyConfig]) -> int:
             verdict = verify(store, name, steps, fast=True, threads=config.threads)
         verdicts.append(verdict)
     if config.output is Output.json:
-        print(json.dumps(_document(store, verdicts, repaired), indent=2, default=lambda item: item.value))
+        say(json.dumps(_document(store, verdicts, repaired), indent=2, default=lambda item: item.value))
     else:
         _show(store, verdicts, repaired)
     return FAILED if any(verdict.faults for verdict in verdicts) else 0
@@ -49,7 +50,7 @@ def _mended(store: ViewStore, verdict: Verdict, steps: Progress) -> bool:
     try:
         repair(store, verdict.name, steps)
     except ToolkitError as error:
-        print(f"error: {error}", file=sys.stderr)
+        tell(f"error: {error}")
         return False
     return True
 
@@ -74,20 +75,20 @@ def _document(store: ViewStore, verdicts: list[Verdict], repaired: list[str]) ->
 
 def _show(store: ViewStore, verdicts: list[Verdict], repaired: list[str]) -> None:
     if not verdicts:
-        print(f"no views in {store.root}")
+        say(f"no views in {store.root}")
     for verdict in verdicts:
         state = f"{len(verdict.faults)} faults" if verdict.faults else "whole"
         made = ", made again" if verdict.name in repaired else ""
-        print(f"{verdict.name}: {state}{made}; {verdict.files} files, {verdict.bytes_read:,} bytes read")
+        say(f"{verdict.name}: {state}{made}; {verdict.files} files, {verdict.bytes_read:,} bytes read")
         for fault in verdict.faults:
             path = fault.path.encode(errors="backslashreplace").decode()  # a name may hold any bytes
-            print(f"  {path} (the {fault.owner.value}'s): {fault.reason}")
+            say(f"  {path} (the {fault.owner.value}'s): {fault.reason}")
         if verdict.recorded:
-            print(f"  first hash of {len(verdict.recorded)} files of the base; from now on they are compared with it")
+            say(f"  first hash of {len(verdict.recorded)} files of the base; from now on they are compared with it")
     if any(fault.owner is Owner.view for verdict in verdicts for fault in verdict.faults):
-        print("  fix: add repair=true, which makes again what is the view's", file=sys.stderr)
+        tell("  fix: add repair=true, which makes again what is the view's")
     if any(fault.owner is Owner.base for verdict in verdicts for fault in verdict.faults):
-        print("  fix: bring the checkpoint's files back; the toolkit never writes to them", file=sys.stderr)
+        tell("  fix: bring the checkpoint's files back; the toolkit never writes to them")
 
 
 if __name__ == "__main__":
