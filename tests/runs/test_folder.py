@@ -44,3 +44,7 @@ def test_the_default_root_is_in_the_users_state_folder(monkeypatch, tmp_path):
     assert runs_root("") == tmp_path / "volta-toolkit" / "runs"
     monkeypatch.setenv("HOME", "/home/me")
     assert str(runs_root("~/r")) == "/home/me/r"
+
+
+def test_a_long_name_still_makes_a_folder(tmp_path):
+    assert create(tmp_path, "x" * 400).name.startswith("x" * 100 + "-")

@@ -10,6 +10,9 @@ from pathlib import Path
 
 from toolkit.errors import ConfigurationError
 
+LONGEST = 100
+"""Characters of a deployment's name that a run's name takes: file systems take no more than 255 bytes."""
+
 
 @dataclass(frozen=True)
 class RunFolder:
@@ -58,7 +61,7 @@ def create(root: Path, deployment: str) -> RunFolder:
     Raises:
         ConfigurationError: the folder cannot be made.
     """
-    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", deployment).strip("-.") or "run"
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", deployment)[:LONGEST].strip("-.") or "run"
     name = f"{plain}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
     try:
         root.mkdir(parents=True, exist_ok=True, mode=0o700)
