@@ -204,3 +204,11 @@ def test_whatever_is_configured_a_plan_is_made_or_an_error_of_ours_raised(change
     made = plan(cases.config(**changes), cases.facts(config={**cases.LLAMA, **keys}))
     json.dumps(made.to_json())
     assert made.argv
+
+
+def test_memory_by_purpose_and_what_has_no_number():
+    made = plan(cases.config(limits__kv_cache_memory_bytes=2**30))
+    assert made.memory["KV cache and recurrent state"] == 2**30
+    assert made.memory["weights"] > 0
+    finding = next(finding for finding in made.findings if finding.rule == "memory-unknown")
+    assert finding.message == "nothing is counted for activations"

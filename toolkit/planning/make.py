@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
 from toolkit.checkpoint.facts import CheckpointFacts
 from toolkit.config.schema.verbs import DeploymentConfig
 from toolkit.errors import ConfigurationError
@@ -10,10 +13,20 @@ from toolkit.planning.capacity import plan_capacity
 from toolkit.planning.command import engine_command
 from toolkit.planning.geometry.reading import read_geometry
 from toolkit.planning.kv_memory import kv_cache_memory_bytes
+from toolkit.planning.memory import plan_budget
 from toolkit.planning.plan import Capacity, Finding, Plan, ServerAddress, Severity, View
 from toolkit.planning.rules.registry import MEANINGLESS, check
 from toolkit.planning.rules.rule import Context
 from toolkit.planning.switch_values import settle
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What follows from the model's shapes; empty where they are not known."""
+
+    memory: Mapping[str, int] = field(default_factory=dict)
+    capacity: Capacity | None = None
+    findings: tuple[Finding, ...] = ()
 
 
 def make_plan(config: DeploymentConfig, recipe: str, checkpoint: CheckpointFacts, machine: MachineFacts) -> Plan:
@@ -25,7 +38,7 @@ def make_plan(config: DeploymentConfig, recipe: str, checkpoint: CheckpointFacts
     )
     findings = check(Context(config, recipe, checkpoint, machine))
     computable = MEANINGLESS.isdisjoint(finding.rule for finding in findings)
-    capacity, sizing = _capacity(config, checkpoint) if computable else (None, ())
+    sizes = _sizes(config, checkpoint) if computable else Sizes()
     server = config.server
     return Plan(
         recipe=recipe,
@@ -36,27 +49,31 @@ def make_plan(config: DeploymentConfig, recipe: str, checkpoint: CheckpointFacts
         env=command.env,
         inherit=tuple(config.engine.inherit),
         view=View(str(checkpoint.root) if checkpoint.root else None, None, tuple(sorted(checkpoint.files))),
-        memory={},
-        capacity=capacity,
+        memory=sizes.memory,
+        capacity=sizes.capacity,
         switches=switches,
-        findings=(*findings, *sizing),
+        findings=(*findings, *sizes.findings),
     )
 
 
-def _capacity(config: DeploymentConfig, checkpoint: CheckpointFacts) -> tuple[Capacity | None, tuple[Finding, ...]]:
-    """What the KV cache holds, or a finding that says why that is not known; never a silent guess."""
+def _sizes(config: DeploymentConfig, checkpoint: CheckpointFacts) -> Sizes:
+    """What takes memory and what the KV cache holds, or a finding that says why not; never a silent guess."""
     where = "config.json" if checkpoint.present else "checkpoint.declared"
     try:
         geometry = read_geometry(checkpoint.config)
         capacity = plan_capacity(config, geometry, kv_cache_memory_bytes(config))
+        budget = plan_budget(config, geometry, checkpoint)
     except ConfigurationError as error:
         message = f"{error.what}{f': {error.why}' if error.why else ''}"
-        return None, (Finding("capacity-unknown", Severity.warn, error.where or where, message, error.fix),)
+        return Sizes(findings=(Finding("capacity-unknown", Severity.warn, error.where or where, message, error.fix),))
     unknown = tuple(
         Finding("geometry-unknown", Severity.info, where, f"{name} is not known to the planner")
         for name in geometry.unknown
     )
-    return capacity, (*unknown, *_too_small(config, capacity))
+    if budget.unknown:
+        message = f"nothing is counted for {', '.join(budget.unknown)}"
+        unknown += (Finding("memory-unknown", Severity.info, "memory of one rank", message),)
+    return Sizes(budget.by_purpose(), capacity, (*unknown, *_too_small(config, capacity)))
 
 
 def _too_small(config: DeploymentConfig, capacity: Capacity) -> tuple[Finding, ...]:

@@ -13,7 +13,7 @@ from toolkit.config.schema.engine import EngineName
 from toolkit.config.schema.verbs import DeploymentConfig
 from toolkit.planning.geometry import ModelGeometry, read_geometry
 from toolkit.planning.geometry.shards import rank_of
-from toolkit.planning.memory import plan_budget, plan_memory
+from toolkit.planning.memory import plan_budget
 from toolkit.planning.memory.budget import Budget, Place, Term
 from toolkit.planning.memory.embedding import table_bytes, table_rows
 from toolkit.planning.memory.weights import packed_copies
@@ -85,7 +85,7 @@ def test_the_n_gram_table_is_its_published_size_to_the_row() -> None:
 def test_the_n_gram_table_stays_on_the_host() -> None:
     term = purposes(plan_budget(v100(), geometry(FLASH_NEXT)))["n-gram embedding"]
     assert (term.place, term.bytes * 4) == (Place.host, 128 * 2_500_012 * 160)
-    assert "n-gram embedding (host)" in plan_memory(v100(), geometry(FLASH_NEXT))
+    assert "n-gram embedding (host)" in plan_budget(v100(), geometry(FLASH_NEXT)).by_purpose()
 
 
 def test_the_prefill_bridge_of_two_heads_at_256k_is_512_mib() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from toolkit.checkpoint.facts import CheckpointFacts
 from toolkit.config.schema.engine import EngineName
@@ -22,15 +22,11 @@ _NO_NUMBER_ON_GPU = ("CUDA context", "NCCL buffers", "activations", "CUDA graphs
 """Terms that nobody has published for a V100; the engine finds them by profiling."""
 
 
-def plan_memory(
-    config: DeploymentConfig, geometry: ModelGeometry, facts: CheckpointFacts | None = None
-) -> Mapping[str, int]:
-    """Return one rank's bytes by purpose; raises ConfigurationError where the model does not divide over ranks."""
-    return plan_budget(config, geometry, facts).by_purpose()
-
-
 def plan_budget(config: DeploymentConfig, geometry: ModelGeometry, facts: CheckpointFacts | None = None) -> Budget:
-    """Return one rank's budget: each term with its source and margin, and the purposes that have no number."""
+    """Return one rank's budget: each term with its source and margin, and the purposes that have no number.
+
+    Raises ConfigurationError where the model does not divide over ranks.
+    """
     limits = config.limits
     terms = [weights_term(geometry, facts, limits.tensor_parallel, ELEMENT_BYTES[config.engine.dtype])]
     terms += _engine_terms(config, geometry)
