@@ -168,8 +168,3 @@ class ModelGeometry:
     def attention_layers(self) -> int:
         """Decoder layers that keep keys and values."""
         return self.count(LayerKind.full, LayerKind.sliding, LayerKind.sparse)
-
-    @property
-    def is_hybrid(self) -> bool:
-        """Whether recurrent layers stand beside attention layers."""
-        return self.recurrent is not None and self.count(LayerKind.recurrent) > 0
