@@ -15,7 +15,7 @@ BOTTOM = {"toolkit", "toolkit.errors"}
 SHARED_WITH_PLUGIN = {"toolkit.planning.attention_routes"}
 """Plain data that planning and the plugin both read."""
 LINES, MEDIAN, FUNCTION = 600, 150, 40
-DISPLAYS = {"toolkit.serving.terminal"}
+DISPLAYS = {"toolkit.display.terminal"}
 """Modules that draw on a stream that a verb hands them."""
 
 

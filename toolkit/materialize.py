@@ -10,8 +10,8 @@ from toolkit.checkpoint.facts import CheckpointFacts
 from toolkit.checkpoint.sources import fetch, locate
 from toolkit.config.composed import Composed
 from toolkit.config.schema.verbs import MaterializeConfig, Output
+from toolkit.display.terminal import progress_for
 from toolkit.errors import CheckFailedError
-from toolkit.serving.terminal import progress_for
 from toolkit.streams import say, tell
 from toolkit.verb import run_verb
 from toolkit.views.materialize import MaterializedView, is_whole, materialize

@@ -11,6 +11,7 @@ from typing import Any
 
 from toolkit.config.composed import Composed
 from toolkit.config.schema.verbs import Output, ServeConfig
+from toolkit.display.terminal import progress_for, reporter_for
 from toolkit.engine.answer import Answer
 from toolkit.errors import ToolkitError
 from toolkit.plan import show
@@ -23,7 +24,6 @@ from toolkit.serving.carry_out import Later, Run, packages_of
 from toolkit.serving.prepare import Planned, on_view, plan_now, refuse, request_for, warnings, with_files
 from toolkit.serving.replay import recorded_run, replayed
 from toolkit.serving.session import Session
-from toolkit.serving.terminal import progress_for, reporter_for
 from toolkit.streams import say
 from toolkit.verb import run_verb
 from toolkit.views.planning import leased_view

@@ -9,8 +9,8 @@ from dataclasses import asdict
 from toolkit.checkpoint.progress import Progress
 from toolkit.config.composed import Composed
 from toolkit.config.schema.verbs import Output, VerifyConfig
+from toolkit.display.terminal import progress_for
 from toolkit.errors import ConfigurationError, ToolkitError
-from toolkit.serving.terminal import progress_for
 from toolkit.streams import say, tell
 from toolkit.verb import run_verb
 from toolkit.views.inspect import Owner

@@ -26,25 +26,3 @@ class Reporter(Protocol):
 
     def close(self) -> None:
         """Nothing more will come."""
-
-
-class Silent:
-    """Shows nothing."""
-
-    def notice(self, text: str) -> None:
-        """Show nothing."""
-
-    def phase(self, name: str) -> None:
-        """Show nothing."""
-
-    def ready(self) -> None:
-        """Show nothing."""
-
-    def log(self, lines: Sequence[str]) -> None:
-        """Show nothing."""
-
-    def log_end(self, lines: Sequence[str]) -> None:
-        """Show nothing."""
-
-    def close(self) -> None:
-        """Show nothing."""

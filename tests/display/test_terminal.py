@@ -7,7 +7,14 @@ import re
 
 import pytest
 
-from toolkit.serving.terminal import Live, LiveProgress, Plain, PlainProgress, progress_for, reporter_for
+from toolkit.display.terminal import (
+    LiveProgress,
+    LiveReporter,
+    PlainProgress,
+    PlainReporter,
+    progress_for,
+    reporter_for,
+)
 
 
 def tell(reporter) -> None:
@@ -24,7 +31,7 @@ def tell(reporter) -> None:
 def test_plain_lines_without_a_terminal():
     stream = io.StringIO()
     reporter = reporter_for(stream)
-    assert type(reporter) is Plain
+    assert type(reporter) is PlainReporter
     tell(reporter)
     lines = [re.sub(r"\d+\.\d", "0.0", line) for line in stream.getvalue().splitlines()]
     assert lines == [
@@ -38,8 +45,8 @@ def test_plain_lines_without_a_terminal():
 
 def test_the_end_of_a_log_is_indented():
     stream = io.StringIO()
-    Plain(stream).log_end(["one", "two"])
-    Plain(stream).log_end([])
+    PlainReporter(stream).log_end(["one", "two"])
+    PlainReporter(stream).log_end([])
     assert stream.getvalue() == "the engine's last lines:\n  | one\n  | two\n"
 
 
@@ -69,7 +76,7 @@ def terminal(monkeypatch):
 def test_a_live_display_on_a_terminal(terminal):
     stream, shown = terminal
     reporter = reporter_for(stream)
-    assert type(reporter) is Live
+    assert type(reporter) is LiveReporter
     tell(reporter)
     text = shown()
     plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
@@ -97,7 +104,7 @@ def test_a_terminal_that_is_closed_does_no_harm(monkeypatch, name):
 def test_a_dumb_terminal_gets_plain_lines(terminal, monkeypatch):
     stream, _ = terminal
     monkeypatch.setenv("TERM", "dumb")
-    assert type(reporter_for(stream)) is Plain
+    assert type(reporter_for(stream)) is PlainReporter
     assert type(progress_for(stream)) is PlainProgress
 
 

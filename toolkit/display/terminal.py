@@ -1,4 +1,4 @@
-"""What the user sees on stderr while a server starts: a live display on a terminal, plain lines elsewhere."""
+"""What the user sees on stderr while something long goes on: a live display on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 
 def reporter_for(stream: TextIO) -> Reporter:
-    """The display that fits the stream."""
-    if stream.isatty() and os.environ.get("TERM", "dumb") != "dumb":
-        return Live(stream)
-    return Plain(stream)
+    """How a server's start and stop are shown on that stream."""
+    return LiveReporter(stream) if _can_redraw(stream) else PlainReporter(stream)
 
 
 def progress_for(stream: TextIO) -> Progress:
-    """How bringing a checkpoint here is shown on that stream."""
-    if stream.isatty() and os.environ.get("TERM", "dumb") != "dumb":
-        return LiveProgress(stream)
-    return PlainProgress(stream)
+    """How the steps of bringing a checkpoint here, or of a view, are shown on that stream."""
+    return LiveProgress(stream) if _can_redraw(stream) else PlainProgress(stream)
+
+
+def _can_redraw(stream: TextIO) -> bool:
+    return stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
 
 class PlainProgress:
@@ -84,7 +84,7 @@ class LiveProgress:
             self._bars.stop()
 
 
-class Plain:
+class PlainReporter:
     """One line for each phase, with the seconds since the start."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -128,7 +128,7 @@ class Plain:
         print(text, file=self._stream, flush=True)
 
 
-class Live(Plain):
+class LiveReporter(PlainReporter):
     """Finished phases with their seconds, and a line that moves: the current phase and what the engine says."""
 
     def __init__(self, stream: TextIO) -> None:
