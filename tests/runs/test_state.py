@@ -67,6 +67,31 @@ def test_what_is_no_state_is_none(tmp_path, text):
     assert read_state(tmp_path / "nothing") is None
 
 
+WRONG = [
+    {name: value}
+    for name in ("run", "model", "address", "reason", "since", "grace_s", "state")
+    for value in (None, [], {}, float("nan"), float("inf"), 1e300, -1)
+] + [{"since": "x"}, {"grace_s": "x"}, {"grace_s": True}, {"serve": None}, {"serve": 1}, {"serve": []}]
+
+
+@pytest.mark.parametrize("change", WRONG, ids=str)
+def test_a_value_of_the_wrong_type_is_no_state(file, tmp_path, change):
+    data = json.loads((tmp_path / "state.json").read_text())
+    (tmp_path / "state.json").write_text(json.dumps({**data, **change}))
+    assert read_state(tmp_path / "state.json") is None
+
+
+@pytest.mark.parametrize("process", ["serve", "warden", "engine"])
+@pytest.mark.parametrize(
+    "change", [{"pid": "1"}, {"pid": 0}, {"pid": -1}, {"pid": 1.5}, {"started": None}, {"boot": 1}]
+)
+def test_a_process_of_the_wrong_type_is_no_state(file, tmp_path, process, change):
+    file.started(os.getpid(), os.getpid())
+    data = json.loads((tmp_path / "state.json").read_text())
+    (tmp_path / "state.json").write_text(json.dumps({**data, process: {**data[process], **change}}))
+    assert read_state(tmp_path / "state.json") is None
+
+
 def test_a_state_of_a_newer_schema_is_not_misread(file, tmp_path):
     data = json.loads((tmp_path / "state.json").read_text())
     (tmp_path / "state.json").write_text(json.dumps({**data, "schema": 2}))

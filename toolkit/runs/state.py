@@ -15,6 +15,8 @@ from toolkit.engine.proc import Identity, identify
 from toolkit.runs.atomic import write_text
 
 STATE_SCHEMA = 1
+LATEST = 2**33
+"""Seconds since the epoch, in the year 2242: no clock shows more, and no wait lasts as long."""
 
 
 class State(Enum):
@@ -100,9 +102,28 @@ def read_state(path: Path) -> RunState | None:
             return None
         for name in ("serve", "warden", "engine"):
             data[name] = Identity(**data[name]) if data[name] else None
-        return RunState(**{**data, "state": State(data["state"])})
+        state = RunState(**{**data, "state": State(data["state"])})
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
+    return state if _is_sound(state) else None
+
+
+def _is_sound(state: RunState) -> bool:
+    """Whether every value has its type: this file may have been edited, and what it names is signalled."""
+    others = [process for process in (state.warden, state.engine) if process is not None]
+    texts = (state.run, state.model, state.address, state.reason)
+    seconds = (state.since, state.grace_s)
+    return (
+        all(isinstance(text, str) for text in texts)
+        and all(type(value) in (int, float) and 0 <= value < LATEST for value in seconds)
+        and isinstance(state.serve, Identity)
+        and all(_names_a_process(process) for process in (state.serve, *others))
+    )
+
+
+def _names_a_process(process: Identity) -> bool:
+    numbers = type(process.pid) is int and process.pid > 0 and type(process.started) is int
+    return numbers and isinstance(process.boot, str)
 
 
 def _identity(pid: int) -> Identity | None:

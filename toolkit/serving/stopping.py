@@ -15,6 +15,8 @@ from toolkit.runs.listing import Seen
 MARGIN_S = 15.0
 """Beyond a polite stop's own time, `serve` may need this long to kill and to write its records."""
 PATIENCE_S = 10.0
+LONGEST_POLL_MS = 2**31 - 1
+"""The kernel takes no more; a state file may say anything."""
 
 
 @dataclass(frozen=True)
@@ -55,4 +57,4 @@ def _ended(handle: int, seconds: float) -> bool:
     """Whether the process ends within that time; its handle then becomes readable."""
     poll = select.poll()
     poll.register(handle, select.POLLIN)
-    return bool(poll.poll(1000 * seconds))
+    return bool(poll.poll(min(1000 * seconds, LONGEST_POLL_MS)))
