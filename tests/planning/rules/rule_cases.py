@@ -187,13 +187,13 @@ CASES = [
     *(
         Case(
             "timeouts-positive",
-            (f"engine.{name}", f"{seconds} seconds is no time to wait", "use 1 or more"),
+            (f"engine.{name}", f"{seconds} seconds is no time to wait", "use 1 to 604800"),
             config(**{f"engine__{name}": seconds}),
         )
         for name in ("start_timeout_s", "stop_timeout_s")
-        for seconds in (0.0, -1.0, float("nan"))
+        for seconds in (0.0, -1.0, float("nan"), 604801.0, float("inf"))
     ),
-    Case("timeouts-positive", None, config(engine__start_timeout_s=0.5, engine__stop_timeout_s=0.5)),
+    Case("timeouts-positive", None, config(engine__start_timeout_s=0.5, engine__stop_timeout_s=604800.0)),
     Case(
         "batch-below-requests",
         (

@@ -10,6 +10,8 @@ from toolkit.planning.rules.rule import Context, Problem, Rule
 
 SPECULATIVE = ("none", "mtp", "dflash2", "ngram")
 
+LONGEST_WAIT_S = 7 * 24 * 3600
+
 
 def sizes_positive(context: Context) -> Iterator[Problem]:
     """Counts and sizes are at least one."""
@@ -42,12 +44,13 @@ def utilization_is_a_share(context: Context) -> Iterator[Problem]:
 
 
 def timeouts_positive(context: Context) -> Iterator[Problem]:
-    """A time to wait is longer than nothing; NaN is not."""
+    """A time to wait is longer than nothing, which NaN is not, and ends while someone may still be waiting."""
     engine = context.config.engine
     for name in ("start_timeout_s", "stop_timeout_s"):
         seconds = getattr(engine, name)
-        if not seconds > 0:
-            yield Problem(f"engine.{name}", f"{seconds} seconds is no time to wait", "use 1 or more")
+        if not 0 < seconds <= LONGEST_WAIT_S:
+            fix = f"use 1 to {LONGEST_WAIT_S}"
+            yield Problem(f"engine.{name}", f"{seconds} seconds is no time to wait", fix)
 
 
 def batch_below_requests(context: Context) -> Iterator[Problem]:
@@ -78,7 +81,7 @@ def port_out_of_range(context: Context) -> Iterator[Problem]:
 RULES = (
     Rule("sizes-positive", "Counts and sizes are at least one", Severity.refuse, sizes_positive),
     Rule("utilization-range", "The share of GPU memory is one", Severity.refuse, utilization_is_a_share),
-    Rule("timeouts-positive", "Times to wait are longer than nothing", Severity.refuse, timeouts_positive),
+    Rule("timeouts-positive", "Times to wait end within a week", Severity.refuse, timeouts_positive),
     Rule("batch-below-requests", "A step has a token for each request", Severity.refuse, batch_below_requests),
     Rule("speculative-unknown", "The way of drafting is one of ours", Severity.refuse, speculative_unknown),
     Rule("port-out-of-range", "The server's port is a TCP port", Severity.refuse, port_out_of_range),
