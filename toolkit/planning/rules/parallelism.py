@@ -44,7 +44,7 @@ def kv_heads_not_divisible(context: Context) -> Iterator[Problem]:
 def dcp_needs_ranks(context: Context) -> Iterator[Problem]:
     """The ranks that share a cache are a part of the tensor-parallel ranks."""
     dcp, ranks = context.config.dcp.size, context.config.limits.tensor_parallel
-    if dcp > 1 and (ranks < dcp or ranks % dcp):
+    if dcp > 1 and ranks % dcp:
         yield Problem(
             "dcp.size",
             f"{dcp} ranks cannot share a cache out of {ranks} tensor-parallel ranks",

@@ -1,0 +1,139 @@
+"""The documentation is current: generated pages, tables of codes and recipes, and every shown command."""
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import get_type_hints
+
+import pytest
+import yaml
+
+sys.path.insert(0, str(Path(__file__).parent / "config"))
+import cli
+
+from toolkit import errors
+from toolkit.config.docs import generated
+from toolkit.config.reference import options
+from toolkit.config.schema import verbs
+from toolkit.config.search_path import shipped_conf
+
+DOCS = cli.REPOSITORY / "docs"
+PAGES = ["plan.md", "recipes.md", "exit-codes.md"]
+ROOTS = [kind for kind in vars(verbs).values() if is_dataclass(kind) and kind.__module__ == verbs.__name__]
+
+
+@pytest.mark.parametrize("name", generated())
+def test_a_generated_page_is_current(name):
+    assert (cli.REPOSITORY / name).read_text(encoding="utf-8") == generated()[name], "run `invoke docs`"
+
+
+@pytest.mark.parametrize("root", ROOTS, ids=lambda root: root.__name__)
+def test_every_option_and_group_is_explained(root):
+    unexplained = [option.key for option in options(root) if len(option.documentation) < 5]
+    assert unexplained == []
+    groups = [kind for field in fields(root) if is_dataclass(kind := get_type_hints(root)[field.name])]
+    assert all((kind.__doc__ or "").strip() and not kind.__doc__.startswith(f"{kind.__name__}(") for kind in groups)
+
+
+def test_every_option_stands_in_config_md():
+    page = (DOCS / "config.md").read_text(encoding="utf-8")
+    assert [option.key for root in ROOTS for option in options(root) if f"| `{option.key}` |" not in page] == []
+
+
+def test_the_exit_codes_are_those_of_the_errors():
+    rows = re.findall(
+        r"^\| (\d) \|.*\| `(\w+)` \|$", (DOCS / "exit-codes.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    classes = [
+        kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.ToolkitError)
+    ]
+    assert {name: int(code) for code, name in rows} == {
+        kind.__name__: kind.exit_code for kind in classes if kind is not errors.ToolkitError
+    }
+
+
+def test_every_shipped_recipe_is_listed_with_its_status():
+    page = (DOCS / "recipes.md").read_text(encoding="utf-8")
+    listed = dict(re.findall(r"^\| `(\w+)` \| ([\w ]+) \| .* \|$", page, re.MULTILINE))
+    for file in (shipped_conf() / "recipe").glob("*.yaml"):
+        status = yaml.safe_load(file.read_text(encoding="utf-8"))["recipe"]["status"]
+        assert listed[file.stem] in (status, "see the file")
+
+
+@pytest.mark.parametrize("page", [*DOCS.glob("*.md"), cli.REPOSITORY / "README.md"], ids=lambda path: path.name)
+def test_links_lead_somewhere(page):
+    text = page.read_text(encoding="utf-8")
+    targets = [target.partition("#")[0] for target in re.findall(r"\]\(([^)]+)\)", text) if "://" not in target]
+    assert [target for target in targets if target and not (page.parent / target).exists()] == []
+
+
+@dataclass(frozen=True)
+class Example:
+    """One command of a page, what it shows, and its exit code."""
+
+    page: str
+    command: str
+    shown: tuple[str, ...]
+    code: int
+
+
+def examples(page: Path) -> list[Example]:
+    """The commands of a page's console blocks."""
+    found = []
+    for block in re.findall(r"```console\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            line, *shown = part.splitlines()
+            command, _, code = line.partition("  # exit ")
+            found.append(Example(page.name, command, tuple(shown), int(code or 0)))
+    return found
+
+
+EXAMPLES = [example for name in PAGES for example in examples(DOCS / name)]
+EXAMPLES += [example for example in examples(cli.REPOSITORY / "README.md") if "toolkit.plan" in example.command]
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder where a reader has saved every file that the pages name."""
+    folder = tmp_path_factory.mktemp("reader")
+    for page in [DOCS / name for name in PAGES]:
+        text = page.read_text(encoding="utf-8")
+        cli.write(folder, dict(re.findall(r"`([\w/]+\.yaml)`:\n\n```yaml\n(.*?)```", text, re.DOTALL)))
+    program = folder / "bin/python"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    program.chmod(0o755)
+    return folder
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: f"{example.page}: {example.command}")
+def test_an_example_does_what_its_page_shows(example, reader):
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("VLLM_", "HYDRA_"))}
+    result = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", example.command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        cwd=reader,
+        env={
+            **kept,
+            "PATH": f"{reader / 'bin'}:{os.environ['PATH']}",
+            "PYTHONPATH": str(cli.REPOSITORY),
+            "COLUMNS": "80",
+            "NO_COLOR": "1",
+        },
+        timeout=120,
+    )
+    assert result.returncode == example.code, result.stdout
+    rest = iter(result.stdout.splitlines())
+    for line in example.shown:
+        assert any(line.rstrip() in printed for printed in rest), f"{line!r} is not printed, or not in this order"
+
+
+def test_there_are_examples():
+    assert {example.page for example in EXAMPLES} >= {*PAGES, "README.md"}
+    assert all(example.shown for example in EXAMPLES if example.page != "README.md")
