@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent / "config"))
 import cli
 
 TOOLKIT = cli.REPOSITORY / "toolkit"
-MAY_PRINT = {"streams.py", "serving/terminal.py"}
+MAY_PRINT = {"streams.py", "display/terminal.py"}
 
 
 def shell(line: str, *arguments: str, **env: str) -> subprocess.CompletedProcess:
