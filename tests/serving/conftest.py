@@ -22,6 +22,7 @@ from toolkit.runs.receipt import Outcome, Receipt
 from toolkit.runs.timings import Timings
 from toolkit.serving.carry_out import Run, packages_of
 from toolkit.serving.session import open_session
+from toolkit.serving.signals import STOPPING
 from toolkit.serving.supervise import Request
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "standin"))
@@ -120,7 +121,7 @@ class Case:
 
 @pytest.fixture
 def case(tmp_path: Path):
-    before = {signum: signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    before = {signum: signal.getsignal(signum) for signum in STOPPING}
     cases: list[Case] = []
 
     def make(until: Until = Until.answered, start_s: float = 10.0, grace_s: float = 5.0, **behaviour: object) -> Case:

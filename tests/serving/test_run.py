@@ -56,7 +56,7 @@ def test_the_state_is_readable_from_outside_while_it_moves(case):
     run.assert_nothing_left()
 
 
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
 def test_a_signal_while_serving_stops_it_with_128_plus_n(case, signum):
     run = case(Until.stopped, children=["session"])
     run.signal_when(run.reporter.is_ready.is_set, signum)

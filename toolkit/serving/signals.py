@@ -10,12 +10,12 @@ from types import FrameType
 
 from toolkit.engine.events import Event, Signalled
 
-STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 @contextmanager
 def signals_into(inbox: SimpleQueue[Event]) -> Iterator[None]:
-    """Put SIGINT, SIGTERM and SIGHUP into the inbox; one that was ignored (nohup, a background job) stays ignored."""
+    """Put the STOPPING signals into the inbox; one that was ignored (nohup, a background job) stays ignored."""
 
     def note(signum: int, _: FrameType | None) -> None:
         inbox.put(Signalled(signum))  # SimpleQueue.put may be called from a handler
