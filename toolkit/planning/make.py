@@ -78,15 +78,16 @@ def _sizes(config: DeploymentConfig, checkpoint: CheckpointFacts) -> Sizes:
 
 def _too_small(config: DeploymentConfig, capacity: Capacity) -> tuple[Finding, ...]:
     """The engine refuses to start where one full request does not fit."""
-    if capacity.blocks is None or capacity.blocks >= capacity.blocks_per_request:
+    fewest = capacity.blocks_per_request + 1  # the engine holds one block back, the null block
+    if capacity.blocks is None or capacity.blocks >= fewest:
         return ()
-    needed = capacity.blocks_per_request * capacity.bytes_per_block
+    needed = fewest * capacity.bytes_per_block
     return (
         Finding(
             "kv-too-small",
             Severity.refuse,
             "limits.kv_cache_memory_bytes",
-            f"one request of {config.limits.max_model_len:,} tokens needs {capacity.blocks_per_request:,} blocks and "
+            f"one request of {config.limits.max_model_len:,} tokens needs {fewest:,} blocks with the null block, and "
             f"{capacity.blocks:,} fit",
             f"use at least {needed:,} bytes, or a smaller limits.max_model_len",
         ),
