@@ -171,3 +171,11 @@ def test_a_pickled_job_is_not_opened(tmp_path):
     result = cli.call("plan", "--experimental-rerun", str(tmp_path / "config.pickle"))
     assert result.returncode == 2
     assert cli.first_line(result.stderr) == "error: --experimental-rerun is refused"
+
+
+def test_a_huge_file_is_refused_before_it_is_parsed(tmp_path):
+    cli.write(tmp_path, {"recipe/huge.yaml": "# x\n" * 300_000})
+    result = cli.call("plan", "--config-dir", str(tmp_path), "+recipe=huge")
+    assert result.returncode == 2
+    assert cli.first_line(result.stderr) == "error: huge.yaml cannot be read as YAML"
+    assert "why: it holds 1,200,000 bytes, and a configuration holds at most 1,000,000\n" in result.stderr

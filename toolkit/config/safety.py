@@ -18,6 +18,7 @@ from toolkit.config.search_path import shipped_conf
 from toolkit.errors import ConfigurationError
 
 MAX_NODES = 100_000  # aliases of aliases can make a small file huge
+MAX_BYTES = 1_000_000  # a larger file takes YAML's parser minutes
 HEADER_CHARACTERS = 512  # as far as Hydra looks for `# @package`
 
 
@@ -36,6 +37,8 @@ def read_values_only() -> None:
             if not file.is_file() or any(file.is_relative_to(folder) for folder in trusted_folders()):
                 return super().load_config(config_path)
             with _readable(file):
+                if (size := file.stat().st_size) > MAX_BYTES:
+                    raise ValueError(f"it holds {size:,} bytes, and a configuration holds at most {MAX_BYTES:,}")
                 text = file.read_text(encoding="utf-8")
                 header = self._get_header_dict(text[:HEADER_CHARACTERS])
                 values = values_only(text, file, config_path)
