@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from toolkit.config.composed import Composed, checked
-from toolkit.errors import ToolkitError
+from toolkit.errors import ConfigurationError, ToolkitError
 from toolkit.streams import complete_streams, drop_output, tell, writing
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def run_verb(name: str, schema: type[Root], task: Callable[[Composed[Root]], int
     """
     complete_streams()
     try:
+        _see_folder()
         return _compose_and_run(name, schema, task)
     except ToolkitError as error:
         return _report(error)
@@ -45,6 +47,15 @@ def run_verb(name: str, schema: type[Root], task: Callable[[Composed[Root]], int
     except BrokenPipeError:  # the reader has gone, as with `| head`
         drop_output()
         return 141
+
+
+def _see_folder() -> None:
+    try:
+        Path.cwd()
+    except OSError as error:
+        raise ConfigurationError(
+            "the folder that this was started in is gone", where="current folder", why=str(error.strerror), fix="cd /"
+        ) from error
 
 
 def _report(error: ToolkitError) -> int:

@@ -1,6 +1,8 @@
 """Run folders are private, named, and listed oldest first."""
 
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -48,3 +50,27 @@ def test_the_default_root_is_in_the_users_state_folder(monkeypatch, tmp_path):
 
 def test_a_long_name_still_makes_a_folder(tmp_path):
     assert create(tmp_path, "x" * 400).name.startswith("x" * 100 + "-")
+
+
+def without_privilege(program: str, *arguments: object) -> str:
+    """What a program prints that has not root's right to read everything."""
+    drop = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
+    command = [*drop, sys.executable, "-c", program, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+
+
+@pytest.mark.parametrize(("closed", "said"), [(".", "the folder of runs cannot be read"), ("m", "[]")])
+def test_what_may_not_be_read_is_told_or_passed_over(tmp_path, closed, said):
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "state.json").write_text("{}")
+    program = (
+        "import sys; from pathlib import Path; from toolkit.errors import ToolkitError\n"
+        "from toolkit.runs.folder import all_runs\n"
+        "try: print(all_runs(Path(sys.argv[1])))\n"
+        "except ToolkitError as error: print(error.what)"
+    )
+    (tmp_path / closed).chmod(0)
+    try:
+        assert without_privilege(program, tmp_path) == said + "\n"
+    finally:
+        (tmp_path / closed).chmod(0o700)

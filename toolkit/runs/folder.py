@@ -74,6 +74,26 @@ def create(root: Path, deployment: str) -> RunFolder:
 
 
 def all_runs(root: Path) -> list[RunFolder]:
-    """Every run below `root` that has a state, oldest first."""
-    found = [RunFolder(path) for path in root.iterdir() if (path / "state.json").is_file()] if root.is_dir() else []
-    return sorted(found, key=lambda run: run.state.stat().st_mtime)
+    """Every run below `root` that has a state and may be read, oldest first.
+
+    Raises:
+        ConfigurationError: the root itself may not be read.
+    """
+    if not root.is_dir():
+        return []
+    try:
+        folders = [RunFolder(path) for path in root.iterdir()]
+    except OSError as error:
+        raise ConfigurationError(
+            "the folder of runs cannot be read", where=str(root), why=str(error.strerror), fix="set runs=FOLDER"
+        ) from error
+    dated = [(written, run) for run in folders if (written := _written(run.state)) is not None]
+    return [run for _, run in sorted(dated, key=lambda pair: pair[0])]
+
+
+def _written(state: Path) -> float | None:
+    """When a state was written; None where there is none to be seen, or it has just been removed."""
+    try:
+        return state.stat().st_mtime
+    except OSError:
+        return None

@@ -14,14 +14,14 @@ from toolkit.engine import proc
 from toolkit.engine.answer import Answer
 from toolkit.engine.events import Event
 from toolkit.engine.log import tail
-from toolkit.errors import ConfigurationError, ToolkitError
+from toolkit.errors import ToolkitError
 from toolkit.runs.packages import Package, import_path, installed
 from toolkit.runs.receipt import Outcome
 from toolkit.runs.state import StateFile
 from toolkit.runs.timings import Timings
 from toolkit.serving.orphans import clear, find_leftovers
 from toolkit.serving.reporter import Reporter
-from toolkit.serving.session import Session, answer_record
+from toolkit.serving.session import Session, answer_record, unwritable
 from toolkit.serving.signals import signals_into
 from toolkit.serving.supervise import Request, StopRequestedError, Supervisor
 
@@ -67,12 +67,7 @@ class Run:
             state = StateFile(folder.state, folder.name, address.model, address.url, self.request.launch.grace_s)
             self.session.record()
         except OSError as error:
-            raise ConfigurationError(
-                "the run's records cannot be written",
-                where=str(folder.path),
-                why=str(error.strerror),
-                fix="free some space, or set runs=FOLDER",
-            ) from error
+            raise unwritable(folder, error) from error
         return Supervisor(self.request, state, self.timings, self.reporter, inbox)
 
     def _live(self, supervisor: Supervisor) -> Outcome:

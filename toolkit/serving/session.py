@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from typing import Any
 
@@ -11,6 +12,7 @@ import toolkit
 from toolkit.checkpoint.facts import CheckpointFacts
 from toolkit.engine.answer import Answer
 from toolkit.engine.environment import Environment
+from toolkit.errors import ConfigurationError
 from toolkit.machine.facts import MachineFacts
 from toolkit.planning.plan import Plan
 from toolkit.runs import receipt as receipts
@@ -37,13 +39,32 @@ class Session:
 
 
 def open_session(folder: RunFolder, receipt: Receipt, secrets: frozenset[str], notice: str | None) -> Session:
-    """Begin a run's records with its configuration."""
+    """Begin a run's records with its configuration.
+
+    Raises:
+        ConfigurationError: the folder cannot be written to; it is gone by then.
+    """
     from omegaconf import OmegaConf
 
     config = without_secrets(receipt.config, secrets)
-    write_text(folder.config, OmegaConf.to_yaml(OmegaConf.create(config)))
+    try:
+        write_text(folder.config, OmegaConf.to_yaml(OmegaConf.create(config)))
+    except OSError as error:
+        with suppress(OSError):
+            folder.path.rmdir()  # nothing has begun
+        raise unwritable(folder, error) from error
     where = f"run {folder.name}, log {folder.log}"
     return Session(folder, receipt, secrets, (where,) if notice is None else (notice, where))
+
+
+def unwritable(folder: RunFolder, error: OSError) -> ConfigurationError:
+    """What is said where a run cannot even begin its records."""
+    return ConfigurationError(
+        "the run's records cannot be written",
+        where=str(folder.path),
+        why=error.strerror or str(error),
+        fix="free some space, or set runs=FOLDER",
+    )
 
 
 def first_receipt(
