@@ -107,6 +107,11 @@ def test_the_plugin_is_told_the_engine_and_every_switch_in_one_object():
     assert told["volta"]["prove_on_any_gpu"] is True
 
 
+def test_an_eager_engine_needs_no_compiler():
+    assert command(cases.config(engine__compile=False)).env["TORCHDYNAMO_DISABLE"] == "1"
+    assert "TORCHDYNAMO_DISABLE" not in command(cases.config(engine__compile=True)).env
+
+
 def test_extra_arguments_come_last_as_they_are():
     argv = command(cases.config(engine__extra_arguments=["--foo", "a b"])).argv
     assert argv[-2:] == ("--foo", "a b")

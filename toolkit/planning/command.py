@@ -25,6 +25,9 @@ BY_ENGINE: Mapping[EngineName, Mapping[str, str]] = {
     EngineName.cpu: {"VLLM_HOST_IP": "127.0.0.1", "VLLM_TARGET_DEVICE": "cpu"},
     EngineName.v100: {"VLLM_HOST_IP": "127.0.0.1", "VLLM_USE_FLASHINFER_SAMPLER": "0"},
 }
+# Even when told to be eager, vLLM compiles a few functions (log-probabilities, top-k) with the machine's C++ compiler.
+# Where there is none, or a path has a space, the engine would die at the first request that needs one of them.
+EAGER: Mapping[str, str] = {"TORCHDYNAMO_DISABLE": "1"}
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,8 @@ def engine_command(config: DeploymentConfig, model: str, python: str, switches: 
     The plugin's settings travel as one JSON object in `--additional-config` under the key `volta`.
     """
     argv = (python, "-m", SERVER_MODULE, *_arguments(config, model, switches), *config.engine.extra_arguments)
-    return Command(argv, {**QUIET, **BY_ENGINE[config.engine.name], **config.engine.environment})
+    eager = {} if config.engine.compile else EAGER
+    return Command(argv, {**QUIET, **BY_ENGINE[config.engine.name], **eager, **config.engine.environment})
 
 
 def _arguments(config: DeploymentConfig, model: str, switches: Mapping[str, bool]) -> Iterator[str]:
