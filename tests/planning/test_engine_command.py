@@ -129,6 +129,7 @@ def test_the_environment_is_the_engines_then_the_users():
         "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
         "VLLM_HOST_IP": "::1",
         "VLLM_TARGET_DEVICE": "cpu",
+        "TORCHDYNAMO_DISABLE": "1",
         "X": "1",
     }
     assert command(cases.on_v100()).env["VLLM_USE_FLASHINFER_SAMPLER"] == "0"
