@@ -23,7 +23,11 @@ def server(tmp_path_factory):
     runs, port = tmp_path_factory.mktemp("runs"), harness.unused_port()
     command = [sys.executable, "-m", "toolkit.serve", "+recipe=smollm2_cpu", f"server.port={port}", f"runs={runs}"]
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=attentive  # noqa: PLW1509
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=attentive,  # noqa: PLW1509
     ) as process:
         try:
             harness.until(lambda: process.poll() is not None or ready(runs), 800.0)
