@@ -68,9 +68,11 @@ def _compose_and_run(name: str, schema: type[Root], task: Callable[[Composed[Roo
     from omegaconf.errors import OmegaConfBaseException
 
     from toolkit.config.command_line import read_command_line
-    from toolkit.config.composition import compose_once, let_hydra, prepare
+    from toolkit.config.composition import prepare
     from toolkit.config.hydra_errors import explain
+    from toolkit.config.one_job import compose_once
     from toolkit.config.search_path import shipped_conf
+    from toolkit.config.services import let_hydra
 
     line = read_command_line(sys.argv[1:], shipped_conf())
     prepare(name, schema)
@@ -101,8 +103,8 @@ def _job(composed: DictConfig, schema: type[Root], task: Callable[[Composed[Root
     """One job of a sweep: whatever happens in it, the others still run."""
     from omegaconf.errors import OmegaConfBaseException
 
-    from toolkit.config.composition import composition_of_job
     from toolkit.config.hydra_errors import explain
+    from toolkit.config.services import composition_of_job
 
     try:
         return task(checked(composition_of_job(composed), schema))

@@ -2,7 +2,8 @@
 
 from toolkit.config.command_line import read_command_line
 from toolkit.config.composed import Composed, checked
-from toolkit.config.composition import compose_once, prepare
+from toolkit.config.composition import prepare
+from toolkit.config.one_job import compose_once
 from toolkit.config.schema.verbs import PlanConfig, ServeConfig
 from toolkit.config.search_path import shipped_conf
 

@@ -21,7 +21,7 @@ CONF = shipped_conf()
 FILES = sorted(path.relative_to(CONF) for path in [*CONF.glob("*.yaml"), *CONF.glob("*/*.yaml")])
 CHOICES = [path for path in FILES if path.parent != Path() and path.parts[0] != "recipe"]
 RECIPES = [path for path in FILES if path.parts[0] == "recipe"]
-VERBS = [path.stem for path in FILES if path.parent == Path() and path.stem not in ("deployment", "hydra_quiet")]
+VERBS = [path.stem for path in FILES if path.parent == Path() and path.stem != "deployment"]
 SCHEMAS = {field.name for field in dataclasses.fields(verbs.DeploymentConfig)}
 
 

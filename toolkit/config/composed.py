@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from toolkit.config.composition import Composition
 from toolkit.config.provenance import origins
-from toolkit.config.strict import known_keys, strict
+from toolkit.config.strict import known_keys, strict_composed
 from toolkit.errors import ConfigurationError
 
 Root = TypeVar("Root")
@@ -41,8 +41,8 @@ def checked(composition: Composition, schema: type[Root]) -> Composed[Root]:
             why="configuration holds values only; it reads neither the environment nor the clock nor files",
             fix="write the value itself",
         )
+    config = strict_composed(composition.values, schema)
     values = OmegaConf.to_container(composition.values, resolve=True, enum_to_str=True)
-    config = strict(values, schema)  # type: ignore[arg-type]
     found = origins(composition, tuple(known_keys(schema)))
     recipe = str(composition.choices.get("recipe") or "").removesuffix(".yaml")
     return Composed(config, values, found, recipe, composition.overrides)  # type: ignore[arg-type]

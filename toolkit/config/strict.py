@@ -1,45 +1,76 @@
 """Strict composition: a key that no schema knows is an error, however it came in.
 
-Hydra accepts `+limits.max_modle_len=1` even where the group has a schema, so the composed values are merged once
-more into a fresh structured root (`docs/config.md`, section 'Strictness').
+Hydra accepts `+limits.max_modle_len=1` even where the group has a schema, so the keys of what it composed are compared
+with the schema's once more (`docs/config.md`, section 'Strictness').
 """
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
-from typing import Any, TypeVar, cast, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, cast, get_type_hints
 
 from toolkit.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
 
 Root = TypeVar("Root")
 
 
-def strict(composed: Mapping[str, Any], schema: type[Root]) -> Root:
-    """Return the composed values as an instance of `schema`.
+def strict(values: Mapping[str, Any], schema: type[Root]) -> Root:
+    """Return plain values as an instance of `schema`.
 
-    composed: plain containers, interpolations resolved.
     Raises ConfigurationError for an unknown key (with close matches), a missing value or a wrong type.
     """
     from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
 
+    refuse_unknown(values, schema)
+    with _explained():
+        return _instance(OmegaConf.merge(OmegaConf.structured(schema), OmegaConf.create(dict(values))), schema)
+
+
+def strict_composed(composed: DictConfig, schema: type[Root]) -> Root:
+    """The same for what Hydra composed, which mostly has the schema's types already; checking them twice takes long."""
+    from omegaconf import OmegaConf
+
+    plain = cast("dict[str, Any]", OmegaConf.to_container(composed, resolve=False))
+    if OmegaConf.get_type(composed) is not schema:
+        return strict(plain, schema)
+    refuse_unknown(plain, schema)
+    with _explained():
+        return _instance(composed, schema)
+
+
+def refuse_unknown(values: Mapping[str, Any], schema: type[Any]) -> None:
+    """Raise ConfigurationError for a key that the schema does not have."""
     known = tuple(known_keys(schema))
-    for key in unknown_keys(composed, schema):
+    for key in unknown_keys(values, schema):
         raise ConfigurationError(
             f"unknown option '{key}'", where="configuration", why=_neighbours(key, known), fix=suggestion(key, known)
         )
+
+
+def _instance(typed: Any, _: type[Root]) -> Root:
+    from omegaconf import OmegaConf
+
+    for key in sorted(map(str, OmegaConf.missing_keys(typed))):
+        raise ConfigurationError(
+            f"no value for '{key}'", where="configuration", fix=f"set it on the command line: {key}=VALUE"
+        )
+    return cast("Root", OmegaConf.to_object(typed))
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    from omegaconf.errors import InterpolationKeyError, OmegaConfBaseException
+
     try:
-        merged = OmegaConf.merge(OmegaConf.structured(schema), OmegaConf.create(dict(composed)))
-        missing = sorted(str(key) for key in OmegaConf.missing_keys(merged))
-        if missing:
-            raise ConfigurationError(
-                f"no value for '{missing[0]}'",
-                where="configuration",
-                fix=f"set it on the command line: {missing[0]}=VALUE",
-            )
-        return cast("Root", OmegaConf.to_object(merged))
+        yield
+    except InterpolationKeyError:
+        raise  # explained with the command line's other mistakes
     except OmegaConfBaseException as error:
         raise ConfigurationError(
             f"wrong value for '{error.full_key or 'configuration'}'", why=str(error.msg or error).splitlines()[0]
