@@ -1,0 +1,130 @@
+"""`plan` as a process: its documents, its cost in imports, and that it is the same wherever it is started."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent / "config"))
+import cli
+
+from toolkit.config.recipe_name import RecipeName
+from toolkit.config.search_path import shipped_conf
+
+RECIPES = sorted(path.stem for path in (shipped_conf() / "recipe").glob("*.yaml"))
+HEAVY = (
+    "torch",
+    "transformers",
+    "vllm",
+    "httpx",
+    "rich",
+    "numpy",
+    "gguf",
+    "huggingface_hub",
+    "hydra",
+    "asyncio",
+    "ssl",
+)
+
+
+def imported_by(code: str) -> set[str]:
+    printed = subprocess.check_output(
+        [sys.executable, "-c", f"{code}\nimport sys; print('\\n'.join(sys.modules))"], text=True, cwd=cli.REPOSITORY
+    )
+    return {name.partition(".")[0] for name in printed.split()}
+
+
+def test_importing_the_verb_imports_nothing_heavy():
+    assert imported_by("import toolkit.plan") & set(HEAVY) == set()
+
+
+def test_planning_imports_neither_the_engine_nor_a_numeric_library():
+    run = (
+        "import sys, io, contextlib; sys.argv = ['plan', '+recipe=dcp2_e4m3', 'output=json']\n"
+        "from toolkit import plan\nfrom toolkit.config.schema.verbs import PlanConfig\n"
+        "with contextlib.redirect_stdout(io.StringIO()): plan.run_verb('plan', PlanConfig, plan.run)"
+    )
+    heavy = {"torch", "transformers", "vllm", "numpy", "gguf", "httpx", "huggingface_hub", "rich", "asyncio"}
+    assert imported_by(run) & heavy == set()
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_each_recipe_plans_here_without_a_gpu(recipe):
+    result = cli.call("plan", f"+recipe={recipe}", "output=json", "server.port=18432")
+    assert (result.returncode, result.stderr) == (0, "")
+    plan = json.loads(result.stdout)
+    assert (plan["recipe"], plan["schema"]) == (recipe, 1)
+    assert plan["capacity"]["bytes_per_block"] > 0
+    assert plan["engine"] == ("cpu" if RecipeName.parse(recipe).engine == "cpu" else "v100")
+    refused = {finding["rule"] for finding in plan["findings"] if finding["severity"] == "refuse"}
+    assert ("no-gpu" in refused) == (plan["engine"] == "v100") or Path("/dev/nvidiactl").exists()
+
+
+def test_it_is_the_same_wherever_it_is_started(tmp_path):
+    here = cli.call("plan", "+recipe=tiny_random_cpu", "output=json", "server.port=18432")
+    there = cli.call("plan", "+recipe=tiny_random_cpu", "output=json", "server.port=18432", cwd=tmp_path)
+    assert json.loads(here.stdout) == json.loads(there.stdout)
+
+
+def test_a_local_checkpoint_is_planned_from_its_files(tmp_path):
+    config = {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "hidden_size": 128,
+        "intermediate_size": 256,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+        "head_dim": 64,
+        "vocab_size": 512,
+        "max_position_embeddings": 100,
+    }
+    header = json.dumps({"model.norm.weight": {"dtype": "F16", "shape": [128], "data_offsets": [0, 256]}}).encode()
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(256))
+    result = cli.call(
+        "plan",
+        "+recipe=tiny_random_cpu",
+        "checkpoint.source.kind=local",
+        f"checkpoint.source.path={tmp_path}",
+        "output=json",
+    )
+    plan = json.loads(result.stdout)
+    assert plan["view"]["path"] == str(tmp_path)
+    assert plan["view"]["files"] == ["config.json", "model.safetensors"]
+    said = {finding["rule"]: finding for finding in plan["findings"]}
+    assert said["context-too-long"]["message"].endswith("the model has positions for 100")
+    assert "max_position_embeddings is declared as 2048, config.json has 100" in said["declared-differs"]["message"]
+
+
+def test_a_broken_checkpoint_is_an_error_of_the_artifact(tmp_path):
+    (tmp_path / "config.json").write_text("{")
+    result = cli.call("plan", "checkpoint.source.kind=local", f"checkpoint.source.path={tmp_path}")
+    assert (result.returncode, result.stdout) == (5, "")
+    assert result.stderr.startswith("error: ")
+    assert "Traceback" not in result.stderr
+
+
+def test_a_variable_of_the_fork_is_taken_with_a_notice():
+    arguments = ("+recipe=dcp2_e4m3", "output=json")
+    result = cli.call("plan", *arguments, VLLM_FLASH_V100_DECODE_USE_XQA="0")
+    plan = json.loads(result.stdout)
+    switch = next(switch for switch in plan["switches"] if switch["name"] == "decode_xqa")
+    assert (switch["value"], switch["source"]) == (False, "environment")
+    assert "switch-from-environment" in {finding["rule"] for finding in plan["findings"]}
+
+
+def test_an_installed_package_finds_its_configuration_inside_itself(tmp_path):
+    package = tmp_path / "toolkit"
+    (package / "config").mkdir(parents=True)
+    (package / "conf").mkdir()
+    source = (cli.REPOSITORY / "toolkit/config/search_path.py").read_text(encoding="utf-8")
+    (package / "config/search_path.py").write_text(source)
+    code = "import runpy, sys; print(runpy.run_path(sys.argv[1])['shipped_conf']())"
+    printed = subprocess.check_output(
+        [sys.executable, "-c", code, str(package / "config/search_path.py")], text=True, env={**os.environ}
+    )
+    assert printed.strip() == str(package / "conf")
