@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Optional
 
-from omegaconf import MISSING
+from toolkit.config.schema import MISSING
 
 
 class SourceKind(Enum):

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Optional
 
-from omegaconf import MISSING
-
+from toolkit.config.schema import MISSING
 from toolkit.config.schema.checkpoint import CheckpointConfig
 from toolkit.config.schema.dcp import DcpConfig
 from toolkit.config.schema.engine import EngineConfig
