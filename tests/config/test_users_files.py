@@ -55,7 +55,8 @@ FILES = {
         GLOBAL + "defaults: [{override /kv: fp8}]",
         (
             "kv=fp8 is ambiguous\n  where: kv\n  why: fp8 does not say which of two formats is meant: E4M3 (more "
-            "precision, wants calibrated scales) or E5M2 (more range, unit scales)\n  fix: write kv=fp8_e4m3 or kv=fp8_e5m2"
+            "precision, wants calibrated scales) or E5M2 (more range, unit scales)\n"
+            "  fix: write kv=fp8_e4m3 or kv=fp8_e5m2"
         ),
     ),
     "an override without its slash": (
@@ -93,8 +94,9 @@ FILES = {
     "a tag": (
         GLOBAL + "limits: !!python/object/apply:os.system [x]",
         (
-            "x.yaml cannot be read as YAML\n  where: DIR/recipe/x.yaml\n  why: could not determine a constructor for "
-            "the tag 'tag:yaml.org,2002:python/object/apply:os.system' (line 2)"
+            "x.yaml cannot be read as YAML\n  where: DIR/recipe/x.yaml\n"
+            "  why: could not determine a constructor "
+            "for the tag 'tag:yaml.org,2002:python/object/apply:os.system' (line 2)"
         ),
     ),
     "code": (
