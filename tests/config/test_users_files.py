@@ -87,8 +87,8 @@ FILES = {
     "a secret of the shell": (
         GLOBAL + "server: {api_key_file: '${oc.env:HOME}/key'}",
         (
-            "'${oc.env:HOME}' is refused\n  where: server.api_key_file\n  why: configuration holds values only; it reads "
-            "neither the environment nor the clock nor files\n  fix: write the value itself"
+            "'${oc.env:HOME}' is refused\n  where: server.api_key_file\n  why: configuration holds values only; it "
+            "reads neither the environment nor the clock nor files\n  fix: write the value itself"
         ),
     ),
     "a tag": (
