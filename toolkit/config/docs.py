@@ -108,7 +108,9 @@ def recipe_schema() -> dict[str, Any]:
 
 def _defaults_schema() -> dict[str, Any]:
     """A list of choices. The shipped ones are offered, and a user's own names are right as well."""
-    groups = sorted(path.name for path in shipped_conf().iterdir() if path.is_dir() and path.name != "recipe")
+    groups = sorted(
+        path.name for path in shipped_conf().iterdir() if path.is_dir() and path.name not in ("recipe", "hydra")
+    )
     offered = {
         f"override /{group}": {
             "anyOf": [
