@@ -64,6 +64,9 @@ def _report(error: ToolkitError) -> int:
 
 
 def _compose_and_run(name: str, schema: type[Root], task: Callable[[Composed[Root]], int]) -> int:
+    from toolkit.config.safety import import_nothing_from_here
+
+    import_nothing_from_here()
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
 

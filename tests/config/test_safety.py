@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from toolkit.config.safety import MAX_NODES, expanded_size, misshapen, reaches, values_only
+from toolkit.config.plain_yaml import MAX_NODES, expanded_size
+from toolkit.config.safety import misshapen, reaches, values_only
 from toolkit.errors import ConfigurationError
 
 

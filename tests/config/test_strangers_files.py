@@ -167,6 +167,15 @@ def test_the_attack_is_a_real_one(arguments, sentinel, attack, tmp_path):
     assert sentinel.exists(), result.stdout + result.stderr
 
 
+@pytest.mark.parametrize("name", ["hydra_plugins/mine.py", "hydra/__init__.py", "omegaconf.py", "yaml.py", "rich.py"])
+def test_a_strangers_folder_is_safe_to_stand_in(tmp_path, sentinel, name):
+    folder = cli.write(tmp_path / "theirs", {name: STRANGER, "recipe/x.yaml": "{}"})
+    environment = {"SENTINEL": str(sentinel), "PYTHONPATH": str(cli.REPOSITORY)}
+    result = cli.call("plan", "--config-dir", ".", "+recipe=x", cwd=folder, **environment)
+    assert not sentinel.exists()
+    assert result.returncode == 0, result.stderr
+
+
 def test_a_pickled_job_is_not_opened(tmp_path):
     result = cli.call("plan", "--experimental-rerun", str(tmp_path / "config.pickle"))
     assert result.returncode == 2

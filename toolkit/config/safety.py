@@ -8,18 +8,29 @@ one that could reach that node is refused before Hydra sees a word of it.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from io import StringIO
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from toolkit.config.search_path import shipped_conf
+from toolkit.config.plain_yaml import load
+from toolkit.config.search_path import PACKAGE, shipped_conf
 from toolkit.errors import ConfigurationError
 
-MAX_NODES = 100_000  # aliases of aliases can make a small file huge
 MAX_BYTES = 1_000_000  # a larger file takes YAML's parser minutes
 HEADER_CHARACTERS = 512  # as far as Hydra looks for `# @package`
+
+
+def import_nothing_from_here() -> None:
+    """Take the working folder from the import path, where `python -m` puts it, unless the toolkit itself lies there.
+
+    Hydra imports every module of a package `hydra_plugins`, and a stranger's folder may hold one.
+    """
+    here = Path.cwd()
+    if sys.path and sys.path[0] in ("", str(here)) and PACKAGE.parent != here:
+        del sys.path[0]
 
 
 def read_values_only() -> None:
@@ -61,7 +72,7 @@ def values_only(text: str, file: Path, config_path: str) -> Any:
     """
     from omegaconf import OmegaConf
 
-    plain = _load(text)
+    plain = load(text)
     if not isinstance(plain, Mapping):
         raise ConfigurationError(f"{file.name} holds no mapping", where=str(file), fix="write lines of `name: value`")
     for entry in misshapen(plain.get("defaults", [])):
@@ -103,41 +114,6 @@ def misshapen(defaults: Any) -> Iterator[str]:
 def _is_choice(entry: Mapping[Any, Any]) -> bool:
     choice = next(iter(entry.values()))
     return choice is None or all(isinstance(name, str) for name in (choice if isinstance(choice, list) else [choice]))
-
-
-def _load(text: str) -> Any:
-    import yaml
-
-    loader = yaml.SafeLoader(text)
-    try:
-        node = loader.get_single_node()
-        if node is None:
-            return {}
-        expanded_size(node)
-        return loader.construct_document(node)
-    finally:
-        loader.dispose()
-
-
-def expanded_size(node: Any) -> int:
-    """Nodes of a YAML tree with every alias written out. Raises ValueError for an endless or a huge one."""
-    sizes: dict[int, int] = {}
-
-    def size(node: Any) -> int:
-        if id(node) in sizes:
-            if sizes[id(node)] == 0:
-                raise ValueError("an alias stands inside what it names")
-            return sizes[id(node)]
-        sizes[id(node)] = 0  # being counted
-        children = node.value if isinstance(node.value, list) else []
-        flat = (part for child in children for part in (child if isinstance(child, tuple) else (child,)))
-        total = 1 + sum(size(child) for child in flat)
-        if total > MAX_NODES:
-            raise ValueError(f"it holds more than {MAX_NODES:,} values once its aliases are written out")
-        sizes[id(node)] = total
-        return total
-
-    return size(node)
 
 
 def reaches(config_path: str, header: str, values: Mapping[Any, Any]) -> Iterator[str]:
