@@ -111,3 +111,17 @@ def test_vllm_finds_the_entry_point():
     if not found:
         pytest.skip("the distribution is not installed here, so vLLM cannot find the plugin")
     assert found[0].load() is register
+
+
+def test_the_backend_brings_no_other_package():
+    """A worker that attends an FP8 cache imports the plugin, the routes that it shares with planning, and no library."""
+    code = """
+import json, sys
+import vllm.v1.attention.backends.cpu_attn
+before = set(sys.modules)
+import toolkit.plugin.cpu_attention.backend
+print(json.dumps(sorted(set(sys.modules) - before)))
+"""
+    output = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    others = [name for name in json.loads(output.splitlines()[-1]) if not name.startswith("toolkit.plugin")]
+    assert others == ["toolkit", "toolkit.planning", "toolkit.planning.attention_routes"]
