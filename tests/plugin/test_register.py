@@ -114,7 +114,7 @@ def test_vllm_finds_the_entry_point():
 
 
 def test_the_backend_brings_no_other_package():
-    """A worker that attends an FP8 cache imports the plugin, the routes that it shares with planning, and no library."""
+    """A worker with an FP8 cache imports the plugin, the routes that it shares with planning, and no library."""
     code = """
 import json, sys
 import vllm.v1.attention.backends.cpu_attn
