@@ -79,4 +79,4 @@ def lock(_context: Context) -> None:
 
 scripts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["scripts"]
 verbs = [verb(name.removeprefix("toolkit-"), entry) for name, entry in scripts.items()]
-namespace = Collection(*verbs, test, lint, docs, lock, auto_dash_names=False)
+namespace = Collection(*verbs, test, lint, docs, lock)

@@ -50,7 +50,8 @@ def build_editable(folder, config_settings=None, metadata_directory=None):
 # Stands for a verb: says what it got, and ends as it is told.
 VERB = """\
 import json, os, sys
-print(json.dumps({"pid": os.getpid(), "arguments": sys.argv[1:], "folder": os.getcwd(), "python": sys.executable}))
+print(json.dumps({"pid": os.getpid(), "arguments": sys.argv[1:], "folder": os.getcwd(), "python": sys.executable,
+    "venv": os.environ["VIRTUAL_ENV"], "first": os.environ["PATH"].split(":")[0], "bare": sys.dont_write_bytecode}))
 sys.stdout.flush()
 if "wait" in sys.argv:
     import signal

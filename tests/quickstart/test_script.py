@@ -67,6 +67,14 @@ def test_the_command_is_the_same_process_so_signals_reach_it(installed: Checkout
     process.communicate()
 
 
+def test_the_command_runs_as_in_an_activated_shell(installed: Checkout) -> None:
+    installed.settings = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONHOME": "/nowhere"}
+    said = heard(installed.run("plan", "-m").stdout)
+    assert said["arguments"] == ["-m"]
+    assert (said["venv"], said["first"]) == (str(installed.root / ".venv"), str(installed.root / ".venv/bin"))
+    assert said["bare"] is False
+
+
 def test_terminated_while_installing_it_stops_pip_and_the_next_run_goes_on(installed: Checkout) -> None:
     installed.hold()
     process = installed.start("setup")

@@ -35,6 +35,8 @@ Each first makes .venv beside this file and installs exact versions into it (req
   ./quickstart test tests/planning -k memory
 """
 DEFAULT_RECIPE = "+recipe=smollm2_cpu"
+# Variables that do not fit .venv: another Python's home, and a ban on byte code, which pip leaves to the first import.
+UNFIT = ("PYTHONHOME", "PYTHONDONTWRITEBYTECODE")
 # Arguments that choose what to serve: a recipe, an earlier run's receipt, or a primary configuration of one's own.
 CHOOSES = re.compile(r"\+{0,2}recipe(@\w*)?=|\+{0,2}receipt=|--config-name|--config-path|-cn\b|-cp\b")
 
@@ -82,7 +84,7 @@ def setup_only(arguments: Sequence[str]) -> None:
 
 def become(place: Place, arguments: list[str]) -> None:
     """Replace this process by .venv's interpreter, as in an activated shell: signals and exit code are then its own."""
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONHOME"}
+    environment = {name: value for name, value in os.environ.items() if name not in UNFIT}
     environment["VIRTUAL_ENV"] = str(place.venv)
     environment["PATH"] = os.pathsep.join([str(place.python.parent), os.environ.get("PATH", os.defpath)])
     sys.stderr.flush()
