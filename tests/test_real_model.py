@@ -13,7 +13,7 @@ from openai import OpenAI
 sys.path.insert(0, str(Path(__file__).parent / "standin"))
 import harness
 
-QUESTION = [{"role": "user", "content": "What is the capital of France?"}]
+QUESTION = [{"role": "user", "content": "What is the capital of France? Answer in English."}]
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
 
 
@@ -91,8 +91,8 @@ def test_ends_with_ctrl_c_and_leaves_nothing(server):
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=120)
     assert process.returncode == 130, err
-    assert "answer:   The capital of France is Paris." in out
+    assert re.search("^answer: .*Paris", out, re.MULTILINE)
     assert f"http://127.0.0.1:{port}/v1" in out
     assert harness.gone(everyone)
     assert not harness.listens(port)
-    assert json.loads((run / "receipt.json").read_text())["answer"]["text"] == "The capital of France is Paris."
+    assert "Paris" in json.loads((run / "receipt.json").read_text())["answer"]["text"]

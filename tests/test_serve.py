@@ -87,7 +87,7 @@ def test_until_answered_prints_the_answer_and_leaves_a_receipt(serve):
     code, out, err = one.end()
     assert (code, err.count("Traceback")) == (0, 0), err
     lines = out.splitlines()
-    assert lines[0] == "question: What is the capital of France?"
+    assert lines[0] == "question: What is the capital of France? Answer in English."
     assert lines[1] == f"answer:   {ANSWER}"
     assert lines[2] == f"tiny-random is served at http://127.0.0.1:{one.port}/v1"
     assert lines[3].startswith(f"curl -s http://127.0.0.1:{one.port}/v1/chat/completions ")

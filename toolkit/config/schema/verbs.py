@@ -74,7 +74,7 @@ class ServeConfig(DeploymentConfig):
     """`stopped` stays in front until Ctrl-C; `ready` and `answered` stop the engine again at that point."""
     dry_run: bool = False
     """Print the plan and start nothing."""
-    question: str = "What is the capital of France?"
+    question: str = "What is the capital of France? Answer in English."
     """The chat message that proves that the server answers."""
     runs: str = ""
     """Folder that holds run folders; empty for the user's state folder."""
