@@ -145,25 +145,12 @@ def test_a_package_that_a_kill_left_half_installed_is_installed_again(installed:
     assert installed.version("tiny_engine") == "1"
 
 
-@pytest.mark.parametrize("victim", ["bin/python", "pip"])
-def test_an_environment_of_ours_that_does_not_work_is_made_again(installed: Checkout, victim: str) -> None:
-    if victim == "pip":
-        shutil.rmtree(installed.packages / "pip")
-    else:
-        (installed.root / ".venv" / victim).unlink()
+def test_an_environment_of_ours_that_does_not_work_is_made_again(installed: Checkout) -> None:
+    (installed.root / ".venv/bin/python").unlink()
     result = installed.run("serve")
     assert result.returncode == 0
     assert "quickstart: .venv: the old one did not work and was deleted" in result.stderr
     assert installed.version("tiny_engine") == "1"
-
-
-def test_an_environment_that_is_not_ours_is_moved_aside_if_it_does_not_work(checkout: Checkout) -> None:
-    (checkout.root / ".venv").mkdir()
-    (checkout.root / ".venv/precious.txt").write_text("mine")
-    result = checkout.run("setup")
-    assert result.returncode == 0
-    assert "quickstart: .venv: the old one did not work and is now .venv-old-1" in result.stderr
-    assert (checkout.root / ".venv-old-1/precious.txt").read_text() == "mine"
 
 
 def test_a_checkout_that_was_moved_gets_a_new_environment(installed: Checkout) -> None:
@@ -174,15 +161,14 @@ def test_a_checkout_that_was_moved_gets_a_new_environment(installed: Checkout) -
     assert str(installed.root) not in (moved.root / ".venv/bin/pip").read_text()
 
 
-def test_an_environment_on_another_disk_stays_there(checkout: Checkout, tmp_path: Path) -> None:
+def test_an_environment_may_be_on_another_disk(checkout: Checkout, tmp_path: Path) -> None:
     large = tmp_path / "large disk"
     large.mkdir()
     (checkout.root / ".venv").symlink_to(large)
-    assert checkout.run("setup").returncode == 0
-    (large / "bin/python").unlink()
-    assert checkout.run("setup").returncode == 0
+    assert checkout.run("serve").returncode == 0
     assert (checkout.root / ".venv").readlink() == large
     assert (large / "bin/python").exists()
+    assert checkout.run("serve").stderr == ""
 
 
 def test_an_index_that_does_not_answer_is_named_without_a_traceback(installed: Checkout) -> None:
