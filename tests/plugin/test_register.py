@@ -59,6 +59,7 @@ def test_refuses_another_vllm(monkeypatch, caplog, version):
     on_cpu(monkeypatch, avx512=False)
     monkeypatch.setattr(vllm, "__version__", version)
     monkeypatch.setattr(logging.getLogger("vllm"), "propagate", True)
+    caplog.set_level(logging.WARNING, logger="vllm")  # other tests in this process may have silenced it
     register()
     assert CPU_ATTN.get_path() == UPSTREAM_BACKEND
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
@@ -71,6 +72,7 @@ def test_leaves_another_plugins_override_alone(monkeypatch, caplog):
 
     on_cpu(monkeypatch, avx512=False)
     monkeypatch.setattr(logging.getLogger("vllm"), "propagate", True)
+    caplog.set_level(logging.WARNING, logger="vllm")  # other tests in this process may have silenced it
     register_backend(CPU_ATTN, "their.module.Backend")
     register()
     assert CPU_ATTN.get_path() == "their.module.Backend"
