@@ -7,6 +7,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from toolkit.engine import proc
@@ -46,7 +47,8 @@ def marked(folder: Path) -> list[int]:
 
 def kill_marked(folder: Path) -> None:
     for pid in marked(folder):
-        os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it may end by itself meanwhile
+            os.kill(pid, signal.SIGKILL)
 
 
 def helper_pids(log: Path, count: int) -> list[int]:
