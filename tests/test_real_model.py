@@ -77,6 +77,9 @@ def test_the_cache_is_fp8_and_as_large_as_planned(server):
     )
     assert int(reported[1].replace(",", "")) == receipt["plan"]["capacity"]["tokens"]
     assert float(reported[2]) == round(receipt["plan"]["capacity"]["concurrency"], 2)
+    compared = receipt["capacity"]
+    assert (compared["reported"]["tokens"], compared["blocks"]) == (23_296, receipt["plan"]["capacity"]["blocks"])
+    assert (compared["blocks_apart"], receipt["findings"]) == (0, [])
 
 
 def test_another_shell_sees_it(server):

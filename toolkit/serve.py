@@ -81,11 +81,13 @@ class Serve:
 
         def announce(answer: Answer) -> None:
             address = request.client.address
-            self.print_json(ready_document(answer, address, session.folder, self.timings.seconds, found))
+            self.print_json(ready_document(answer, address, session.receipt, session.folder, found))
             if config.output is Output.text:
                 say(ready_text(answer, address, config.until))
 
-        outcome = Run(request, session, config.until, self.timings, reporter, announce, packages).carry_out()
+        capacity, longest = planned.plan.capacity, config.limits.max_model_len
+        run = Run(request, session, config.until, self.timings, reporter, announce, packages, capacity, longest)
+        outcome = run.carry_out()
         self.print_json(ended_document(outcome))
         return outcome.exit_code or 0
 

@@ -27,6 +27,8 @@ def receipt() -> Receipt:
         packages={"torch": Package("2.13.0", "ab" * 32)},
         timings={"planning": 0.25},
         answer={"text": "Paris"},
+        capacity={"blocks": 728, "blocks_apart": 2},
+        findings=[{"rule": "capacity-differs"}],
         outcome=Outcome("stopped", 0, "until=answered"),
     )
 
@@ -56,6 +58,16 @@ def test_a_damaged_file_is_refused(receipt, tmp_path, damage, why):
         load(path)
     assert (caught.value.what, caught.value.exit_code) == ("the receipt is damaged", 5)
     assert caught.value.why.startswith(why)
+
+
+def test_a_receipt_from_before_the_engine_was_compared_is_read(receipt, tmp_path):
+    path = tmp_path / "receipt.json"
+    write(receipt, path, frozenset())
+    data = json.loads(path.read_text())
+    del data["capacity"], data["findings"]
+    path.write_text(json.dumps(data))
+    assert load(path).answer == receipt.answer
+    assert (load(path).capacity, load(path).findings) == (None, ())
 
 
 def test_another_schema_is_refused_by_name(receipt, tmp_path):

@@ -16,7 +16,7 @@ from toolkit.engine.answer import MODEL_CHECKS
 from toolkit.engine.http import Client
 from toolkit.engine.process import Launch
 from toolkit.engine.readiness import Question
-from toolkit.planning.plan import ServerAddress
+from toolkit.planning.plan import Capacity, ServerAddress
 from toolkit.runs.folder import create
 from toolkit.runs.receipt import Outcome, Receipt
 from toolkit.runs.timings import Timings
@@ -62,7 +62,7 @@ class Recorder:
 class Case:
     """One run and all that can be seen of it."""
 
-    def __init__(self, root: Path, behaviour: dict, until: Until, start_s: float, grace_s: float) -> None:
+    def __init__(self, root: Path, behaviour: dict, until: Until, start_s: float, grace_s: float, *, capacity) -> None:
         self.folder = create(root, "standin")
         self.port = port = harness.unused_port()
         self.reporter = Recorder()
@@ -83,6 +83,8 @@ class Case:
             self.reporter,
             self.answers.append,
             packages_of(sys.executable),
+            capacity,
+            2048,
         )
 
     def carry_out(self) -> Outcome:
@@ -124,10 +126,16 @@ def case(tmp_path: Path):
     before = {signum: signal.getsignal(signum) for signum in STOPPING}
     cases: list[Case] = []
 
-    def make(until: Until = Until.answered, start_s: float = 10.0, grace_s: float = 5.0, **behaviour: object) -> Case:
+    def make(
+        until: Until = Until.answered,
+        start_s: float = 10.0,
+        grace_s: float = 5.0,
+        capacity: Capacity | None = None,
+        **behaviour: object,
+    ) -> Case:
         root = tmp_path / str(len(cases))
         root.mkdir()
-        cases.append(Case(root, behaviour, until, start_s, grace_s))
+        cases.append(Case(root, behaviour, until, start_s, grace_s, capacity=capacity))
         return cases[-1]
 
     yield make

@@ -11,6 +11,7 @@ from harness import gone, helper_pids, marked, standin_argv
 
 from toolkit.config.schema.verbs import Until
 from toolkit.errors import ConfigurationError, EngineError
+from toolkit.planning.plan import Capacity
 from toolkit.runs.receipt import Outcome
 from toolkit.runs.state import read_state
 
@@ -38,6 +39,45 @@ def test_until_answered_ends_well(case):
     assert receipt["outcome"] == {"result": "stopped", "exit_code": 0, "reason": "until=answered"}
     assert receipt["packages"]["psutil"]["version"]
     assert {"importing", "waiting for the first answer", "stopping"} <= receipt["timings"].keys()
+
+
+PLANNED = Capacity(128, 1_474_560, 728, 16, 93_184, 45.5)
+REPORT = "INFO CPU KV cache size: {} tokens, Maximum concurrency for 2,048 tokens per request: {}x"
+
+
+def test_a_cache_as_planned_is_recorded_without_a_finding(case):
+    run = case(capacity=PLANNED, lines=3, report=[REPORT.format("93,184", "45.50")])
+    run.carry_out()
+    assert run.receipt["capacity"] == {
+        "reported": {"tokens": 93_184, "max_model_len": 2048, "concurrency": 45.5, "available_gib": None},
+        "blocks": 728,
+        "blocks_apart": 0,
+    }
+    assert (run.receipt["findings"], run.reporter.notices) == ([], [])
+
+
+def test_a_cache_that_is_not_as_planned_is_a_finding_and_a_line(case):
+    run = case(capacity=PLANNED, report=[REPORT.format("92,800", "45.31")])
+    run.carry_out()
+    assert run.receipt["capacity"]["blocks_apart"] == -3
+    (found,) = run.receipt["findings"]
+    assert (found["rule"], found["severity"], found["where"]) == ("capacity-differs", "warn", "the engine's log")
+    assert "3 blocks fewer than planned (93,184 tokens, 728 blocks)" in found["message"]
+    assert [line for line in run.reporter.notices if found["message"] in line and found["fix"] in line]
+
+
+def test_an_engine_without_a_report_is_recorded_as_such(case):
+    run = case(capacity=PLANNED)
+    run.carry_out()
+    assert run.receipt["capacity"] == {"reported": None, "blocks": None, "blocks_apart": None}
+    assert [finding["rule"] for finding in run.receipt["findings"]] == ["capacity-not-reported"]
+    assert run.reporter.notices == []
+
+
+def test_a_run_that_never_answers_has_no_comparison(case):
+    run = case(capacity=PLANNED, exit=3)
+    fails(run)
+    assert (run.receipt["capacity"], run.receipt["findings"]) == (None, [])
 
 
 def test_the_state_is_readable_from_outside_while_it_moves(case):

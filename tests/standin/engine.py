@@ -7,6 +7,7 @@ exit: N                 then end at once with that code (negative: by that signa
 children: [kinds]       helper processes; `session` leaves group and session, `daemon` also its parent, `clean` drops
                         its environment too, `tracker` holds shared memory; all ignore SIGTERM
 ignore_term: true       SIGTERM and SIGINT do nothing
+report: [lines]         what it logs of its KV cache, beside a line that lacks the concurrency
 lines: N, every_s: S    that many log lines, one each S seconds, before it listens
 ready: "never"          sleeps instead of listening;  "spin" burns CPU instead
 model: NAME             another name than the one asked for
@@ -76,7 +77,7 @@ def main() -> None:
         print(line, file=sys.stderr, flush=True)
     if "exit" in behaviour:
         end(behaviour["exit"])
-    for line in LINES:
+    for line in [*LINES[:-1], *behaviour.get("report", []), LINES[-1]]:
         print(line, flush=True)
     for number in range(behaviour.get("lines", 0)):
         print(f"still loading: part {number}", flush=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 TAIL_BYTES = 1 << 20
@@ -41,3 +43,9 @@ def read_end(path: Path) -> str:
             return file.read().decode(errors="replace")
     except FileNotFoundError:
         return ""
+
+
+def all_lines(path: Path) -> Iterator[str]:
+    """Every line of a log, read one at a time; none where there is no log."""
+    with suppress(FileNotFoundError), path.open(encoding="utf-8", errors="replace") as file:
+        yield from file

@@ -14,6 +14,8 @@ from toolkit.runs.packages import Package
 from toolkit.runs.secrets import left_out, without_secrets
 
 RECEIPT_SCHEMA = 1
+LATER = frozenset({"capacity", "findings"})
+"""Fields that receipts of this schema did not have at first."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,10 @@ class Receipt:
     """Seconds of each phase in order."""
     answer: Mapping[str, Any] | None = None
     """The first answer."""
+    capacity: Mapping[str, Any] | None = None
+    """The KV cache as the engine reported it, and how many blocks it is from the plan; None before the start."""
+    findings: Sequence[Mapping[str, Any]] = ()
+    """What was found after the start, as in the plan's own findings."""
     outcome: Outcome = Outcome("running")
 
 
@@ -98,11 +104,11 @@ def as_written(receipt: Receipt, secrets: frozenset[str]) -> Receipt:
 
 def _from_json(path: Path, data: dict[str, Any]) -> Receipt:
     names = {entry.name for entry in fields(Receipt)}
-    if absent := sorted(names - data.keys()):
+    if absent := sorted(names - data.keys() - LATER):
         raise _damaged(path, f"it lacks {', '.join(absent)}")
     try:
         packages = {name: Package(**entry) for name, entry in data["packages"].items()}
-        values = {name: data[name] for name in names}
+        values = {name: data[name] for name in names & data.keys()}
         if not isinstance(values["config"], dict) or not isinstance(values["machine"], dict):
             raise TypeError("config and machine must be objects")
         return Receipt(**{**values, "packages": packages, "outcome": Outcome(**data["outcome"])})

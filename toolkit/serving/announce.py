@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -15,7 +15,7 @@ from toolkit.errors import ToolkitError
 from toolkit.planning.plan import ServerAddress
 from toolkit.runs.differences import Difference
 from toolkit.runs.folder import RunFolder
-from toolkit.runs.receipt import Outcome
+from toolkit.runs.receipt import Outcome, Receipt
 
 DOCUMENT_SCHEMA = 1
 
@@ -45,8 +45,8 @@ def curl(address: ServerAddress, question: str) -> str:
 def ready_document(
     answer: Answer,
     address: ServerAddress,
+    receipt: Receipt,
     folder: RunFolder,
-    timings: Mapping[str, float],
     found: Sequence[Difference],
 ) -> dict[str, Any]:
     """The same as plain data."""
@@ -61,7 +61,9 @@ def ready_document(
         "address": f"{_reachable(address).url}/v1",
         "question": answer.question,
         "answer": answer.text,
-        "timings": dict(timings),
+        "timings": dict(receipt.timings),
+        "capacity": receipt.capacity,
+        "findings": list(receipt.findings),
         "differences": [asdict(difference) for difference in found],
     }
 

@@ -13,15 +13,17 @@ from toolkit.config.schema.verbs import Until
 from toolkit.engine import proc
 from toolkit.engine.answer import Answer
 from toolkit.engine.events import Event
-from toolkit.engine.log import tail
+from toolkit.engine.log import all_lines, tail
 from toolkit.errors import ToolkitError
+from toolkit.planning.capacity.engine_log import compare, reported_in
+from toolkit.planning.plan import Capacity, Severity
 from toolkit.runs.packages import Package, import_path, installed
 from toolkit.runs.receipt import Outcome
 from toolkit.runs.state import StateFile
 from toolkit.runs.timings import Timings
 from toolkit.serving.orphans import clear, find_leftovers
 from toolkit.serving.reporter import Reporter
-from toolkit.serving.session import Session, answer_record, unwritable
+from toolkit.serving.session import Session, answer_record, capacity_record, finding_records, unwritable
 from toolkit.serving.signals import signals_into
 from toolkit.serving.supervise import Request, StopRequestedError, Supervisor
 
@@ -40,6 +42,9 @@ class Run:
     on_answer: Callable[[Answer], None]
     """Called once, when the server is ready."""
     packages: Later
+    planned: Capacity | None
+    """What the KV cache should hold; None where the plan does not know."""
+    max_model_len: int
 
     def carry_out(self) -> Outcome:
         """Start, wait for the answer, stay as long as `until` says, and stop.
@@ -79,6 +84,7 @@ class Run:
             answer = supervisor.until_answered()
             seconds = dict(self.timings.seconds)
             self._record(answer=answer_record(answer), timings=seconds, packages=self.packages.result())
+            self._compare_capacity()
             self.on_answer(answer)
             if self.until is Until.stopped:
                 self.timings.begin("serving")
@@ -86,6 +92,14 @@ class Run:
         except StopRequestedError as stop:
             return Outcome("interrupted", 128 + stop.signum, f"stopped by {signal.Signals(stop.signum).name}")
         return Outcome("stopped", 0, f"until={self.until.value}")
+
+    def _compare_capacity(self) -> None:
+        """Hold the engine's own report against the plan: into the receipt, and a line where they differ."""
+        found = compare(self.planned, self.max_model_len, reported_in(all_lines(self.session.folder.log)))
+        for finding in found.findings:
+            if finding.severity is not Severity.info:
+                self.reporter.notice(f"{finding.where}: {finding.message} ({finding.fix})")
+        self._record(capacity=capacity_record(found), findings=finding_records(found.findings))
 
     def _end(self, supervisor: Supervisor, outcome: Outcome) -> None:
         try:

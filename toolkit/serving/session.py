@@ -14,7 +14,8 @@ from toolkit.engine.answer import Answer
 from toolkit.engine.environment import Environment
 from toolkit.errors import ConfigurationError
 from toolkit.machine.facts import MachineFacts
-from toolkit.planning.plan import Plan
+from toolkit.planning.capacity.engine_log import Comparison
+from toolkit.planning.plan import Finding, Plan
 from toolkit.runs import receipt as receipts
 from toolkit.runs.atomic import write_text
 from toolkit.runs.folder import RunFolder
@@ -107,6 +108,16 @@ def answer_record(answer: Answer) -> dict[str, Any]:
         "finish_reason": answer.finish_reason,
         "seconds": answer.seconds,
     }
+
+
+def capacity_record(found: Comparison) -> dict[str, Any]:
+    """The KV cache as the engine reported it beside the plan, as the receipt keeps it."""
+    return {"reported": plain(found.reported), "blocks": found.blocks, "blocks_apart": found.blocks_apart}
+
+
+def finding_records(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+    """Findings, as the receipt keeps them."""
+    return [{**plain(finding), "severity": finding.severity.value} for finding in findings]
 
 
 def plain(value: Any) -> Any:
