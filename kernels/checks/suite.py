@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from kernels.checks import activation, kv_cache, merge, norm, rotary
+from kernels.checks import activation, alias, kv_cache, merge, norm, rotary
 from kernels.checks.compare import FLOAT, HALF, Deviation
 
 _NAMES = {HALF: "f16", FLOAT: "f32"}
@@ -23,7 +23,7 @@ class Case:
 
 def cases() -> tuple[Case, ...]:
     """All cases, in a fixed order, with distinct names."""
-    return tuple(itertools.chain(_norm(), _activation(), _rotary(), _kv_cache(), _merge()))
+    return tuple(itertools.chain(_norm(), _activation(), _rotary(), _kv_cache(), _merge(), _alias()))
 
 
 def _case(name: str, check: Callable[..., Deviation | None], *arguments: Any, **options: Any) -> Case:
@@ -84,3 +84,9 @@ def _merge() -> Iterator[Case]:
         yield _case(
             f"merge_attention-{label}{'-gate' if gate else ''}", merge.merge, types, shape, base2=base2, gate=gate
         )
+
+
+def _alias() -> Iterator[Case]:
+    for dtype in alias.DTYPES:
+        yield _case(f"weak_ref_tensor-{str(dtype).removeprefix('torch.')}", alias.weak_ref, dtype)
+    yield Case("weak_ref_tensor-empty", lambda device, _seed: alias.weak_ref_of_nothing(device))

@@ -30,6 +30,7 @@ struct Driver {
   decltype(&cuModuleGetFunction) get_function;
   decltype(&cuLaunchKernel) launch_kernel;
   decltype(&cuThreadExchangeStreamCaptureMode) exchange_capture_mode;
+  decltype(&cuMemHostGetDevicePointer) host_address;
 
   void check(CUresult status, const std::string& doing) const {
     if (status == CUDA_SUCCESS) return;
@@ -66,6 +67,7 @@ Driver open_driver() {
   find(library, "cuModuleGetFunction", driver.get_function);
   find(library, "cuLaunchKernel", driver.launch_kernel);
   find(library, "cuThreadExchangeStreamCaptureMode", driver.exchange_capture_mode);
+  find(library, "cuMemHostGetDevicePointer_v2", driver.host_address);
   driver.check(driver.init(0), "cuInit");
   return driver;
 }
@@ -195,6 +197,19 @@ void launch_bytes(Kernel& kernel, int index, const Shape& shape, const void* arg
   const CUresult status = cuda.launch_kernel(
       function, shape.grid_x, shape.grid_y, 1, shape.block_x, shape.block_y, 1, 0, current_stream(index), arguments, nullptr);
   cuda.check(status, std::string("launching ") + kernel.function);
+}
+
+void need_driver() { driver(); }
+
+void* device_address(int index, void* host) {
+  Device& device = open_device(index);
+  const Driver& cuda = driver();
+  const CurrentContext current(cuda, device.context);
+  CUdeviceptr address = 0;
+  const CUresult status = cuda.host_address(&address, host, 0);
+  if (status == CUDA_ERROR_INVALID_VALUE || status == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED) return nullptr;
+  cuda.check(status, "cuMemHostGetDevicePointer");
+  return reinterpret_cast<void*>(address);
 }
 
 void prepare(int index) {

@@ -33,6 +33,12 @@ void launch(Kernel& kernel, int device, const Shape& shape, const Argument& argu
   launch_bytes(kernel, device, shape, &argument);
 }
 
+// Opens the driver. Throws std::runtime_error that says what is missing.
+void need_driver();
+
+// Where the device sees host memory that is pinned or registered; null for any other host memory.
+void* device_address(int device, void* host);
+
 // Load every kernel file for the device now, so that no later call pays for it.
 void prepare(int device);
 

@@ -29,6 +29,8 @@ STABLE_TORCH_LIBRARY(volta, m) {
   m.def(
       "merge_attention(Tensor(a!) output, Tensor(b!)? output_lse, Tensor partial_output, Tensor partial_lse, bool base2, "
       "Tensor? gate=None) -> ()");
+  m.def("weak_ref_tensor(Tensor input) -> Tensor");
+  m.def("get_cuda_view_from_cpu_tensor(Tensor cpu_tensor) -> Tensor");
   m.def("prepare(int device) -> ()");
 }
 
@@ -41,7 +43,9 @@ STABLE_TORCH_LIBRARY(volta, m) {
   m.impl("rotary_embedding", TORCH_BOX(&volta::rotary_embedding)); \
   m.impl("kv_cache_write", TORCH_BOX(&volta::kv_cache_write));     \
   m.impl("kv_cache_gather", TORCH_BOX(&volta::kv_cache_gather));   \
-  m.impl("merge_attention", TORCH_BOX(&volta::merge_attention))
+  m.impl("merge_attention", TORCH_BOX(&volta::merge_attention)); \
+  m.impl("weak_ref_tensor", TORCH_BOX(&volta::weak_ref_tensor)); \
+  m.impl("get_cuda_view_from_cpu_tensor", TORCH_BOX(&volta::get_cuda_view_from_cpu_tensor))
 
 STABLE_TORCH_LIBRARY_IMPL(volta, CPU, m) { VOLTA_OPERATORS(m); }
 STABLE_TORCH_LIBRARY_IMPL(volta, CUDA, m) { VOLTA_OPERATORS(m); }

@@ -34,4 +34,7 @@ void merge_attention(
     const Tensor& output, const std::optional<Tensor>& output_lse, const Tensor& partial_output, const Tensor& partial_lse,
     bool base2, const std::optional<Tensor>& gate);
 
+Tensor weak_ref_tensor(const Tensor& input);
+Tensor get_cuda_view_from_cpu_tensor(const Tensor& cpu_tensor);
+
 }  // namespace volta

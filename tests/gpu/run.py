@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import torch
 
-from kernels.checks import graphs
+from kernels.checks import alias, graphs
 from kernels.checks.suite import cases
 from toolkit.native import info, load
 
@@ -26,6 +26,9 @@ def checks(seed):
     yield "compiled", partial(graphs.compiled, seed)
     yield "many-elements", graphs.many_elements
     yield "mixed-devices", graphs.mixed_devices
+    for view in alias.CUDA_VIEWS:
+        yield view.__name__.replace("_", "-"), partial(view, seed)
+    yield "cuda-view-refuses-cuda", alias.cuda_view_refuses_cuda
     for case in cases():
         yield case.name, partial(case.run, "cuda", seed)
 

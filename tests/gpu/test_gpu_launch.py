@@ -1,10 +1,10 @@
-"""Graphs, streams, torch.compile, sizes beyond 32 bits, and errors."""
+"""Graphs, streams, torch.compile, sizes beyond 32 bits, views of pinned memory, and errors."""
 
 import secrets
 
 import pytest
 
-from kernels.checks import graphs
+from kernels.checks import alias, graphs
 
 SEED = secrets.randbelow(2**31)
 
@@ -23,3 +23,13 @@ def test_more_than_two_to_the_31_elements(volta):
 
 def test_a_cpu_tensor_among_cuda_tensors_is_named(volta):
     graphs.mixed_devices()
+
+
+@pytest.mark.parametrize("check", alias.CUDA_VIEWS, ids=lambda f: f.__name__)
+def test_the_gpu_sees_pinned_memory(check, volta):
+    print("seed", SEED)
+    check(SEED)
+
+
+def test_a_view_of_cuda_memory_is_refused(volta):
+    alias.cuda_view_refuses_cuda()

@@ -99,6 +99,8 @@ def test_no_driver_is_said_plainly(volta):
         pytest.skip("this machine has a driver")
     with pytest.raises(RuntimeError, match=r"^volta: no NVIDIA driver on this machine: libcuda\.so\.1"):
         volta.prepare(0)
+    with pytest.raises(RuntimeError, match=r"^volta: no NVIDIA driver on this machine: libcuda\.so\.1"):
+        volta.get_cuda_view_from_cpu_tensor(torch.ones(2))
 
 
 @pytest.mark.parametrize("shape", [(0, 8), (3, 0), (0, 0)])
@@ -120,6 +122,14 @@ def test_operators_pass_torchs_own_check(volta):
     torch.library.opcheck(volta.rms_norm.default, (torch.empty_like(x), x, weight, 1e-6))
     torch.library.opcheck(volta.fused_add_rms_norm.default, (x.clone(), x.clone(), None, 1e-6))
     torch.library.opcheck(volta.silu_and_mul.default, (half(4, 8), x))
+
+
+def test_fakes_of_new_tensors_have_their_shape_strides_and_device(volta):
+    with torch._subclasses.FakeTensorMode():
+        x = torch.empty(4, 6, dtype=HALF).T
+        alias, view = volta.weak_ref_tensor(x), volta.get_cuda_view_from_cpu_tensor(x)
+    assert (alias.shape, alias.stride(), alias.dtype, alias.device.type) == ((6, 4), (1, 6), HALF, "cpu")
+    assert (view.shape, view.stride(), view.dtype, view.device.type) == ((6, 4), (1, 6), HALF, "cuda")
 
 
 def test_torch_compile_takes_them_in_one_graph(volta):

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
 MUTATING = (
     "rms_norm",
     "fused_add_rms_norm",
@@ -15,12 +21,28 @@ MUTATING = (
 )
 
 
+def _like(x: Tensor) -> Tensor:
+    return x.new_empty_strided(x.size(), x.stride())
+
+
+def _on_cuda(x: Tensor) -> Tensor:
+    return x.new_empty_strided(x.size(), x.stride(), device="cuda")
+
+
+MAKING: dict[str, Callable[[Tensor], Tensor]] = {
+    "weak_ref_tensor": _like,
+    "get_cuda_view_from_cpu_tensor": _on_cuda,
+}
+
+
 def register() -> None:
-    """Register a fake for every operator. All of them write into their arguments and return nothing."""
+    """Register a fake for every operator: most write into their arguments and return nothing, two make a tensor."""
     import torch
 
     for name in MUTATING:
         torch.library.register_fake(f"volta::{name}", _nothing)
+    for name, fake in MAKING.items():
+        torch.library.register_fake(f"volta::{name}", fake)
 
 
 def _nothing(*_arguments: object, **_options: object) -> None:

@@ -13,12 +13,15 @@ from toolkit.native.elf.image import Image
 
 @dataclass(frozen=True)
 class Operator:
-    """One operator: the device file that holds its kernels, the prefix of their names, and how wide it accumulates."""
+    """One operator: how wide it accumulates, the device file that holds its kernels, and the prefix of their names.
+
+    An operator that launches nothing has no device file and no prefix.
+    """
 
     name: str
-    device_code: str
-    kernels: str
     accumulation: str
+    device_code: str = ""
+    kernels: str = ""
 
 
 @dataclass(frozen=True)

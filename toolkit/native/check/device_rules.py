@@ -15,7 +15,7 @@ ARCH = 70
 
 
 def check_ours(image: Image) -> Iterator[Finding]:
-    """Faults of our library: each declared operator has kernels in an sm_70 cubin, and PTX beside it."""
+    """Faults of our library: each operator that declares kernels has them in an sm_70 cubin, with PTX."""
     data = image.section(container.SECTION)
     if data is None:
         yield Finding("device-missing", image.name, "it carries no device code container", "invoke build")
@@ -34,13 +34,14 @@ def check_ours(image: Image) -> Iterator[Finding]:
 def _operators(image: Image, facts: Info, cubins: dict[str, bytes], ptx: dict[str, bytes]) -> Iterator[Finding]:
     if not facts.operators:
         yield Finding("device-missing", image.name, "its manifest declares no operators")
-    for name in sorted({operator.device_code for operator in facts.operators}):
+    launching = [operator for operator in facts.operators if operator.device_code]
+    for name in sorted({operator.device_code for operator in launching}):
         fault = device.cubin_fault(cubins[name], ARCH) if name in cubins else "it is missing"
         if fault is not None:
             yield Finding("device-cubin", image.name, f"the sm_{ARCH} cubin of {name} is unusable: {fault}")
         if f".target sm_{ARCH}".encode() not in ptx.get(name, b"") or not ptx[name].endswith(b"\0"):
             yield Finding("device-ptx", image.name, f"the compute_{ARCH} PTX of {name} is missing or unusable")
-    for operator in facts.operators:
+    for operator in launching:
         code = cubins.get(operator.device_code, b"")
         if device.cubin_fault(code, ARCH) is not None:
             continue
