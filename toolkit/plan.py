@@ -11,9 +11,9 @@ from typing import Any
 
 from toolkit.checkpoint.sources import locate
 from toolkit.config.composed import Composed
-from toolkit.config.schema.verbs import DeploymentConfig, Output, PlanConfig
+from toolkit.config.schema.verbs import Output, PlanConfig
 from toolkit.config.search_path import shipped_conf
-from toolkit.machine.probe import probe
+from toolkit.machine.chosen import machine_facts
 from toolkit.planning.make import make_plan
 from toolkit.planning.plan import Plan
 from toolkit.streams import say
@@ -35,9 +35,10 @@ def run(composed: Composed[PlanConfig]) -> int:
     return 0
 
 
-def plan_of(config: DeploymentConfig, recipe: str) -> Plan:
-    """The plan for this machine, from what is on it now."""
-    return make_plan(config, recipe, locate(config.checkpoint), probe([(config.server.host, config.server.port)]))
+def plan_of(config: PlanConfig, recipe: str) -> Plan:
+    """The plan for this machine, from what is on it now, or for a recorded one."""
+    machine = machine_facts(config.machine.facts_file, [(config.server.host, config.server.port)])
+    return make_plan(config, recipe, locate(config.checkpoint), machine)
 
 
 def show(plan: Plan, origins: Mapping[str, str], values: Mapping[str, Any]) -> None:

@@ -1,9 +1,15 @@
-"""Facts about a machine, as data; probing is elsewhere, so a recorded machine can stand in for this one."""
+"""Facts about a machine, as data; probing is elsewhere, so a recorded machine can stand in for this one.
+
+A fact of None was not read: nobody asked for it, or it could not be read and `MachineFacts.unread` says why.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+NO_LIMIT = -1
+"""A resource limit that is not set."""
 
 
 @dataclass(frozen=True)
@@ -16,6 +22,79 @@ class Gpu:
     compute_capability: tuple[int, int]
     memory_bytes: int
     free_bytes: int
+    numa_node: int | None = None
+    """The memory node that it hangs on; None where the kernel does not say."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """How two GPUs reach each other, by their indices."""
+
+    first: int
+    second: int
+    path: str
+    """The shortest path: `nvlink`, `board`, `switch`, `switches`, `host-bridge`, `node` or `system`."""
+    peer_access: bool
+    """Each may read and write the other's memory."""
+
+
+@dataclass(frozen=True)
+class EngineProcess:
+    """One of vLLM's helper processes, or any other process that holds GPU memory."""
+
+    pid: int
+    title: str
+    orphaned: bool
+    """It calls itself one of vLLM's helpers, and the server that started it is gone."""
+    gpu_bytes: int = 0
+    replaced: tuple[str, ...] = ()
+    """Libraries that it has loaded and that were replaced or removed on disk since."""
+
+
+@dataclass(frozen=True)
+class Copy:
+    """One installed copy of a distribution."""
+
+    name: str
+    version: str
+    folder: str
+    """The folder of the import path that it lies in."""
+
+
+@dataclass(frozen=True)
+class DeviceCode:
+    """A library that carries code for GPUs."""
+
+    library: str
+    """Its path below the import path's folder."""
+    targets: tuple[str, ...]
+    """`sm_70`, `compute_90`, ..., oldest first."""
+
+
+@dataclass(frozen=True)
+class Software:
+    """What is installed for the interpreter that serves."""
+
+    python: str
+    folders: tuple[str, ...]
+    """Its import path, in the order of the search."""
+    distributions: tuple[Copy, ...]
+    """Of vLLM, torch and all that torch brings, every copy; the first of a name is the one that is imported."""
+    device_code: tuple[DeviceCode, ...]
+    user_site: str | None = None
+    """The folder of the user's own packages, where the interpreter looks into it."""
+    source_trees: tuple[str, ...] = ()
+    """Folders of the import path from which sources of vLLM or torch would be imported, not an installed copy."""
+    ptxas: Mapping[str, bool] = field(default_factory=dict)
+    """Whether each of Triton's assemblers knows sm_70."""
+
+
+@dataclass(frozen=True)
+class Docker:
+    """The container engine."""
+
+    version: str
+    nvidia_runtime: bool
 
 
 @dataclass(frozen=True)
@@ -36,6 +115,9 @@ class MachineFacts:
     packages: Mapping[str, str] = field(default_factory=dict)
     """Distribution name to version, of those that matter to serving."""
     gpus: tuple[Gpu, ...] = ()
+    """Those that CUDA_VISIBLE_DEVICES lets through."""
+    hidden_gpus: int = 0
+    """GPUs that CUDA_VISIBLE_DEVICES hides."""
     driver: str | None = None
     """The NVIDIA driver's version; None without one."""
     busy_ports: frozenset[int] = frozenset()
@@ -44,3 +126,26 @@ class MachineFacts:
     """Of the hosts that were asked about, those on which this machine cannot listen at all, each with the reason."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """The calling shell's VLLM_* variables, which name switches of the public fork."""
+    visible_devices: str | None = None
+    """The shell's CUDA_VISIBLE_DEVICES; None where it is not set."""
+    device_order: str | None = None
+    """The shell's CUDA_DEVICE_ORDER; None where it is not set."""
+    links: tuple[Link, ...] | None = None
+    """One for each pair of visible GPUs."""
+    driver_library: str | None = None
+    """The version of the libcuda that programs load; None where none was found or none was looked for."""
+    lockable_bytes: int | None = None
+    """Memory that a process may lock (`ulimit -l`); NO_LIMIT for any amount."""
+    open_files: int | None = None
+    """Files that a process may hold open (`ulimit -n`); NO_LIMIT for any number."""
+    shared_memory_bytes: int | None = None
+    """Free bytes of /dev/shm, through which ranks and processes talk."""
+    disks: Mapping[str, int] | None = None
+    """Free bytes by folder: those that serving writes to or fetches into."""
+    numa_nodes: int | None = None
+    processes: tuple[EngineProcess, ...] | None = None
+    docker: Docker | None = None
+    """None also where there is none."""
+    software: Software | None = None
+    unread: Mapping[str, str] = field(default_factory=dict)
+    """Why a fact could not be read, by the field's name."""

@@ -14,6 +14,7 @@ from toolkit.config.schema.hardware import HardwareConfig
 from toolkit.config.schema.kv import KvConfig
 from toolkit.config.schema.launcher import LauncherConfig
 from toolkit.config.schema.limits import LimitsConfig
+from toolkit.config.schema.machine import MachineConfig
 from toolkit.config.schema.overlay import OverlayConfig
 from toolkit.config.schema.recipe import RecipeConfig
 from toolkit.config.schema.server import ServerConfig
@@ -62,6 +63,7 @@ class PlanConfig(DeploymentConfig):
 
     output: Output = Output.text
     """`text` or `json`."""
+    machine: MachineConfig = field(default_factory=MachineConfig)
 
 
 @dataclass

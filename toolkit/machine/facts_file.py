@@ -1,0 +1,87 @@
+"""Recorded machine facts: a JSON file that stands in for probing, so that anyone can replay somebody's report.
+
+The document is `{"schema": 1, "toolkit": VERSION, "machine": {...}}`, with MachineFacts' fields under `machine`.
+`doctor output=json` holds it under `facts`, and its whole document is read as well.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from toolkit import __version__
+from toolkit.checkpoint.strict_json import StrictJsonError, parse_object
+from toolkit.errors import ConfigurationError
+from toolkit.machine.decode import DecodeError, decode
+from toolkit.machine.facts import NO_LIMIT, MachineFacts
+
+FACTS_SCHEMA = 1
+LARGEST_BYTES = 16 * 2**20
+RECORD = "record one with: python -m toolkit.doctor output=json > FILE"
+
+
+def to_json(facts: MachineFacts) -> dict[str, Any]:
+    """The document for one machine: plain data that `from_json` turns back into equal facts."""
+    machine = json.loads(json.dumps(asdict(facts), default=sorted))  # frozensets become sorted lists
+    return {"schema": FACTS_SCHEMA, "toolkit": __version__, "machine": machine}
+
+
+def read(path: Path) -> MachineFacts:
+    """The machine that a file describes. Raises ConfigurationError that says what is wrong with the file, and where."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(LARGEST_BYTES + 1)
+    except OSError as error:
+        raise ConfigurationError(
+            "the machine facts cannot be read", where=str(path), why=str(error.strerror), fix=RECORD
+        ) from error
+    if len(data) > LARGEST_BYTES:
+        raise _bad(path, f"it has more than {LARGEST_BYTES >> 20} MiB, and a record takes a few KiB")
+    try:
+        return from_json(parse_object(data), path)
+    except StrictJsonError as error:
+        raise _bad(path, str(error)) from error
+
+
+def from_json(document: dict[str, Any], path: Path) -> MachineFacts:
+    """The machine of a parsed document; `path` names it in errors. Raises ConfigurationError."""
+    if isinstance(document.get("facts"), dict):
+        document = document["facts"]
+    if "schema" not in document or "machine" not in document:
+        raise _bad(path, "it has no 'schema' and 'machine'")
+    if document["schema"] != FACTS_SCHEMA:
+        raise _bad(
+            path,
+            f"it has schema {document['schema']!r}, and this toolkit reads schema {FACTS_SCHEMA}",
+            f"use the toolkit that wrote it, version {document.get('toolkit', 'unknown')}",
+        )
+    if strange := sorted(set(document) - {"schema", "toolkit", "machine"}):
+        raise _bad(path, f"unknown key '{strange[0]}'")
+    try:
+        facts = decode(MachineFacts, document["machine"], "machine")
+    except DecodeError as error:
+        raise _bad(path, str(error), error.fix) from error
+    for where, number in _negative(document["machine"], "machine"):
+        raise _bad(path, f"{where}: {number} is less than nothing")
+    return facts
+
+
+def _negative(value: Any, where: str) -> Iterator[tuple[str, int]]:
+    """Numbers that no count or size can be; a limit that is not set is NO_LIMIT."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _negative(item, f"{where}.{key}")
+    elif isinstance(value, list):
+        for at, item in enumerate(value):
+            yield from _negative(item, f"{where}[{at}]")
+    elif isinstance(value, int) and value < 0:
+        unlimited = value == NO_LIMIT and where in ("machine.lockable_bytes", "machine.open_files")
+        if not unlimited:
+            yield where, value
+
+
+def _bad(path: Path, why: str, fix: str = "") -> ConfigurationError:
+    return ConfigurationError("the file holds no machine facts", where=str(path), why=why, fix=fix or RECORD)
