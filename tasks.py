@@ -67,9 +67,8 @@ def lint(_context: Context) -> None:
 
 @task
 def docs(_context: Context) -> None:
-    """Write the pages that are generated from the schema and from the rules."""
+    """Write the pages that are generated from the schema."""
     call("toolkit.config.docs")
-    call("toolkit.planning.rules.page")
 
 
 @task

@@ -12,8 +12,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 BOTTOM = {"toolkit", "toolkit.errors"}
 """What every module may import: the version and the errors."""
-SHARED_WITH_PLUGIN = {"toolkit.planning.attention_routes"}
-"""Plain data that planning and the plugin both read."""
+SHARED_WITH_PLUGIN = {"toolkit.planning.attention_routes", "toolkit.planning.worker_report"}
+"""Plain data that the plugin and the packages around it both read."""
 LINES, MEDIAN, FUNCTION = 600, 150, 40
 DISPLAYS = {"toolkit.display.terminal"}
 """Modules that draw on a stream that a verb hands them."""

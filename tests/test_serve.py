@@ -6,9 +6,17 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
+from toolkit.checkpoint.sources import fetch
+from toolkit.config.schema.checkpoint import CheckpointConfig, CheckpointSource, SourceKind
+from toolkit.planning.worker_report import AttentionLayer, WorkerReport
+from toolkit.views.base import index_sha256
+from toolkit.views.scales.names import scale_names
+from toolkit.views.scales.pack import SCALE_FILE, make_pack, pack_files
 
 sys.path.insert(0, str(Path(__file__).parent / "standin"))
 import harness
@@ -223,6 +231,55 @@ def test_a_view_is_made_and_served(serve, tmp_path):
     assert json.loads((view / "generation_config.json").read_text())["temperature"] == 0.5
     assert one.receipt["files"]["view_digest"]
     assert one.receipt["plan"]["view"]["path"] == str(view)
+
+
+class Scaled:
+    """The tiny model with a scale pack, and what its workers report."""
+
+    def __init__(self, folder: Path) -> None:
+        source = CheckpointSource(SourceKind.random)
+        facts = fetch(CheckpointConfig("tiny-random", source))
+        self.scales = {name: 0.5 + n / 8 for n, name in enumerate(sorted(scale_names(facts.tensors).target))}
+        pack = make_pack("measured", index_sha256(facts), self.scales, {}, SCALE_FILE)
+        for name, data in pack_files(pack).items():
+            (folder / name).write_bytes(data)
+        self.options = ["kv=fp8_e4m3", f"overlay.path={folder}", f"views.root={folder / 'store'}"]
+
+    def report(self, **changes: object) -> dict:
+        layers = []
+        for number in range(len(self.scales) // 2):
+            k, v = (self.scales[f"model.layers.{number}.self_attn.{kind}_scale"] for kind in "kv")
+            name = f"model.layers.{number}.self_attn.attn"
+            layers.append(AttentionLayer(name, "Impl", "fp8_e4m3", (k,), (v,), k, v))
+        layers[-1] = replace(layers[-1], **changes)
+        report = WorkerReport(rank=0, world_size=1, pid=1, engine="cpu", versions={}, paths={}, layers=tuple(layers))
+        return report.to_data()
+
+
+def test_the_workers_scales_are_compared_and_kept_in_the_receipt(serve, tmp_path):
+    scaled = Scaled(tmp_path)
+    one = serve(TINY, "until=answered", *scaled.options, workers=[scaled.report()])
+    code, _, err = one.end()
+    assert code == 0, err
+    assert one.receipt["workers"] == json.loads(json.dumps([scaled.report()]))
+
+
+def test_another_scale_than_the_views_stops_the_engine(serve, tmp_path):
+    scaled = Scaled(tmp_path)
+    one = serve(TINY, *scaled.options, workers=[scaled.report(v_scale=(1.0,))])
+    code, out, err = one.end()
+    assert (code, out) == (5, "")
+    last = max(scaled.scales.values())
+    assert f"error: model.layers.1.self_attn.attn: uses 1 and {last} as its v_scale, the view's is {last}" in err
+    assert one.receipt["outcome"]["exit_code"] == 5
+    assert one.receipt["workers"][0]["layers"][1]["v_scale"] == [1.0]
+    assert one.nothing_is_left()
+
+
+def test_scales_are_not_taken_on_trust(serve, tmp_path):
+    code, _, err = serve(TINY, *Scaled(tmp_path).options).end()
+    assert code == 5
+    assert "error: KV scales: the engine's workers left no report: is volta-toolkit installed beside vLLM?" in err
 
 
 @pytest.mark.parametrize(

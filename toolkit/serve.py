@@ -24,9 +24,11 @@ from toolkit.serving.carry_out import Later, Run, packages_of
 from toolkit.serving.prepare import Planned, on_view, plan_now, refuse, request_for, warnings, with_files
 from toolkit.serving.replay import recorded_run, replayed
 from toolkit.serving.session import Session
+from toolkit.serving.worker_reports import ExpectedScales
 from toolkit.streams import say
 from toolkit.verb import run_verb
 from toolkit.views.planning import leased_view
+from toolkit.views.scales.served import served_scales
 
 
 def main() -> None:
@@ -85,8 +87,19 @@ class Serve:
             if config.output is Output.text:
                 say(ready_text(answer, address, config.until))
 
-        capacity, longest = planned.plan.capacity, config.limits.max_model_len
-        run = Run(request, session, config.until, self.timings, reporter, announce, packages, capacity, longest)
+        plan, strict = planned.plan, config.overlay.strict
+        run = Run(
+            request,
+            session,
+            config.until,
+            self.timings,
+            reporter,
+            announce,
+            packages,
+            plan.capacity,
+            config.limits.max_model_len,
+            ExpectedScales(served_scales(planned.checkpoint), strict),
+        )
         outcome = run.carry_out()
         self.print_json(ended_document(outcome))
         return outcome.exit_code or 0

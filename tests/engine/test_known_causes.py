@@ -43,6 +43,7 @@ LOGS = {
     + "triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 131072, Hardware limit: 98304. Reducing block sizes or `num_stages` may help.",
     "wrong-vllm-module": "ModuleNotFoundError: No module named 'vllm._C'",
     "vllm-not-installed": "/usr/bin/python3: Error while finding module specification for 'vllm.entrypoints.launchers.api_server.entry' (ModuleNotFoundError: No module named 'vllm')",
+    "plugin-not-installed": WORKER + "ModuleNotFoundError: No module named 'toolkit'",
     "missing-module": "ModuleNotFoundError: No module named 'flash_attn_v100_cuda'",
     "undefined-symbol": "ImportError: /venv/lib/python3.12/site-packages/flash_attn_2_cuda.so: undefined symbol: _ZN3c104cuda29c10_cuda_check_implementationEiPKcS2_jb",
     "missing-library": "ImportError: libcudart.so.12: cannot open shared object file: No such file or directory",

@@ -1,4 +1,4 @@
-"""Every name of vLLM's that the CPU plugin touches: it exists, with the signature or the fields that we rely on.
+"""Every name of vLLM's that the plugin touches: it exists, with the signature or the fields that we rely on.
 
 When a new vLLM is tried, a failure here says which of them changed.
 """
@@ -65,6 +65,18 @@ SIGNATURES = {
         "device",
     ],
     ("vllm.model_executor.layers.attention.attention", "set_default_quant_scales"): ["layer", "register_buffer"],
+    ("vllm.v1.worker.gpu_worker", "Worker.load_model"): ["self", "load_dummy_weights"],
+    ("vllm.v1.worker.gpu_worker", "Worker.reload_weights"): ["self", "args", "kwargs"],
+    ("vllm.v1.worker.gpu_worker", "Worker.compile_or_warm_up_model"): ["self"],
+    ("vllm.v1.worker.gpu_worker", "Worker.execute_model"): ["self", "scheduler_output"],
+    ("vllm.model_executor.model_loader", "register_model_loader"): ["load_format"],
+    ("vllm.model_executor.model_loader", "get_model_loader"): ["load_config"],
+    ("vllm.model_executor.model_loader.default_loader", "DefaultModelLoader.__init__"): ["self", "load_config"],
+    ("vllm.model_executor.model_loader.default_loader", "DefaultModelLoader.get_all_weights"): [
+        "self",
+        "model_config",
+        "model",
+    ],
     ("vllm.logger", "init_logger"): ["name"],
     ("torch.cpu", "_is_avx512_supported"): [],
     ("torch.cpu", "_is_amx_tile_supported"): [],

@@ -29,6 +29,7 @@ def receipt() -> Receipt:
         answer={"text": "Paris"},
         capacity={"blocks": 728, "blocks_apart": 2},
         findings=[{"rule": "capacity-differs"}],
+        workers=[{"rank": 0, "layers": [{"k_scale": [0.5]}]}],
         outcome=Outcome("stopped", 0, "until=answered"),
     )
 

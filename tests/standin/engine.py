@@ -15,6 +15,7 @@ key_required: true      401 without VLLM_API_KEY (set automatically where the va
 health: N               that many 503 replies to /health before 200
 chat: "answer"          or "hang", "close", "error", "busy" (works for work_s seconds, then answers)
 text, tokens, logprob   the answer; logprob may be null or a number, and "missing" leaves them out
+workers: [reports]      written into the working directory, as our plugin writes them
 then: "hang"            after the first chat answer, no request is answered any more
 """
 
@@ -86,6 +87,10 @@ def main() -> None:
         time.sleep(600)
     while behaviour.get("ready") == "spin":
         pass
+    for report in behaviour.get("workers", []):
+        folder = Path("workers")
+        folder.mkdir(exist_ok=True)
+        (folder / f"rank{report['rank']}-pid1.json").write_text(json.dumps(report))
     server = Server((arguments.host, arguments.port), handler(arguments.served_model_name, behaviour))
     server.serve_forever(poll_interval=0.01)
 

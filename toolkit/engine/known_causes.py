@@ -122,6 +122,12 @@ TABLE: tuple[KnownCause, ...] = (
         "point engine.python at an environment with it, or install requirements/cpu.txt",
     ),
     _known(
+        "plugin-not-installed",
+        r"No module named '?toolkit\b",
+        "volta-toolkit is not installed in the engine's environment, whose workers are its classes",
+        "install it there too: ENGINE_PYTHON -m pip install --no-deps volta-toolkit, or let engine.python empty",
+    ),
+    _known(
         "missing-module",
         r"ModuleNotFoundError: No module named '?[\w.]+|No module named '?\w*(flash_attn|_cuda)\w*",
         "a Python package is missing in the engine's environment",

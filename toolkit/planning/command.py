@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from toolkit.config.schema.engine import EngineName
 from toolkit.config.schema.verbs import DeploymentConfig
 from toolkit.planning.kv_memory import kv_cache_memory_bytes
+from toolkit.planning.worker_report import MEASUREMENTS_FOLDER, WORKERS_FOLDER
 
 SERVER_MODULE = "vllm.entrypoints.launchers.api_server.entry"
 
@@ -28,6 +29,13 @@ BY_ENGINE: Mapping[EngineName, Mapping[str, str]] = {
 # Even when told to be eager, vLLM compiles a few functions (log-probabilities, top-k) with the machine's C++ compiler.
 # Where there is none, or a path has a space, the engine would die at the first request that needs one of them.
 EAGER: Mapping[str, str] = {"TORCHDYNAMO_DISABLE": "1"}
+
+
+WORKERS: Mapping[EngineName, str] = {
+    EngineName.cpu: "toolkit.plugin.worker.cpu.VoltaCpuWorker",
+    EngineName.v100: "toolkit.plugin.worker.gpu.VoltaWorker",
+}
+"""vLLM's workers with our additions: KV scales, reports, measurements."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +71,7 @@ def _arguments(config: DeploymentConfig, model: str, switches: Mapping[str, bool
         yield "--enforce-eager"
     yield from _parallelism(config)
     yield from _speculation(config)
-    yield from ("--generation-config", "vllm", "--seed", "0")
+    yield from ("--generation-config", "vllm", "--seed", "0", "--worker-cls", WORKERS[engine.name])
     yield from ("--additional-config", _compact({"volta": plugin_settings(config, switches)}))
 
 
@@ -75,6 +83,9 @@ def kv_cache_dtype(config: DeploymentConfig) -> str:
 def plugin_settings(config: DeploymentConfig, switches: Mapping[str, bool]) -> dict[str, object]:
     """What our plugin is told inside the engine."""
     settings: dict[str, object] = {"engine": config.engine.name.value, "switches": dict(switches)}
+    settings["reports"] = WORKERS_FOLDER
+    if config.engine.measure_kv:
+        settings["measurements"] = MEASUREMENTS_FOLDER
     if config.engine.name is EngineName.v100:
         settings["prove_on_any_gpu"] = config.engine.prove_on_any_gpu
     return settings

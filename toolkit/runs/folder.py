@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolkit.errors import ConfigurationError
+from toolkit.planning.worker_report import WORKERS_FOLDER
 
 LONGEST = 100
 """Characters of a deployment's name that a run's name takes: file systems take no more than 255 bytes."""
@@ -39,6 +40,11 @@ class RunFolder:
     def receipt(self) -> Path:
         """What was run, and how it went (receipt.py)."""
         return self.path / "receipt.json"
+
+    @property
+    def workers(self) -> Path:
+        """What each worker of the engine reports of itself (worker_report.py)."""
+        return self.path / WORKERS_FOLDER
 
     @property
     def config(self) -> Path:

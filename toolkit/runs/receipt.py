@@ -14,7 +14,7 @@ from toolkit.runs.packages import Package
 from toolkit.runs.secrets import left_out, without_secrets
 
 RECEIPT_SCHEMA = 1
-LATER = frozenset({"capacity", "findings"})
+LATER = frozenset({"capacity", "findings", "workers"})
 """Fields that receipts of this schema did not have at first."""
 
 
@@ -59,6 +59,8 @@ class Receipt:
     """The KV cache as the engine reported it, and how many blocks it is from the plan; None before the start."""
     findings: Sequence[Mapping[str, Any]] = ()
     """What was found after the start, as in the plan's own findings."""
+    workers: Sequence[Mapping[str, Any]] = ()
+    """What each worker reports of itself (worker_report.py)."""
     outcome: Outcome = Outcome("running")
 
 

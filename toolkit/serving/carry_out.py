@@ -14,7 +14,7 @@ from toolkit.engine import proc
 from toolkit.engine.answer import Answer
 from toolkit.engine.events import Event
 from toolkit.engine.log import all_lines, tail
-from toolkit.errors import ToolkitError
+from toolkit.errors import EngineError, ToolkitError
 from toolkit.planning.capacity.engine_log import compare, reported_in
 from toolkit.planning.plan import Capacity, Severity
 from toolkit.runs.packages import Package, import_path, installed
@@ -26,6 +26,7 @@ from toolkit.serving.reporter import Reporter
 from toolkit.serving.session import Session, answer_record, capacity_record, finding_records, unwritable
 from toolkit.serving.signals import signals_into
 from toolkit.serving.supervise import Request, StopRequestedError, Supervisor
+from toolkit.serving.worker_reports import NOTHING_EXPECTED, ExpectedScales, check_scales, read_reports
 
 LOG_LINES = 40
 
@@ -45,12 +46,15 @@ class Run:
     planned: Capacity | None
     """What the KV cache should hold; None where the plan does not know."""
     max_model_len: int
+    scales: ExpectedScales = NOTHING_EXPECTED
+    """What the served view says; the workers' reports are compared with it before the answer counts."""
 
     def carry_out(self) -> Outcome:
         """Start, wait for the answer, stay as long as `until` says, and stop.
 
         Raises:
             EngineError: the engine did not start, or died; the records are complete by then.
+            CheckFailedError: it does not use the view's KV scales.
         """
         inbox: SimpleQueue[Event] = SimpleQueue()
         with signals_into(inbox):
@@ -60,7 +64,8 @@ class Run:
                 outcome = self._live(supervisor)
             except ToolkitError as error:
                 outcome = Outcome("failed", error.exit_code, error.what)
-                self.reporter.log_end(tail(self.session.folder.log, LOG_LINES))
+                if isinstance(error, EngineError):
+                    self.reporter.log_end(tail(self.session.folder.log, LOG_LINES))
                 raise
             finally:
                 self._end(supervisor, outcome)
@@ -84,6 +89,7 @@ class Run:
             answer = supervisor.until_answered()
             seconds = dict(self.timings.seconds)
             self._record(answer=answer_record(answer), timings=seconds, packages=self.packages.result())
+            self._check_workers()
             self._compare_capacity()
             self.on_answer(answer)
             if self.until is Until.stopped:
@@ -92,6 +98,12 @@ class Run:
         except StopRequestedError as stop:
             return Outcome("interrupted", 128 + stop.signum, f"stopped by {signal.Signals(stop.signum).name}")
         return Outcome("stopped", 0, f"until={self.until.value}")
+
+    def _check_workers(self) -> None:
+        folder = self.session.folder.workers
+        reports = read_reports(folder)
+        self._record(workers=[report.to_data() for report in reports])
+        check_scales(reports, self.scales, folder)
 
     def _compare_capacity(self) -> None:
         """Hold the engine's own report against the plan: into the receipt, and a line where they differ."""

@@ -1,7 +1,6 @@
 """For each rule, plans that break it with what it then says, and plans on the right side of its edge."""
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import cases
 
@@ -10,6 +9,7 @@ from toolkit.config.schema.checkpoint import SourceKind
 from toolkit.config.schema.launcher import LauncherKind
 from toolkit.config.schema.recipe import RecipeStatus
 from toolkit.config.schema.verbs import DeploymentConfig
+from toolkit.config.schema.views import ScaleValues
 from toolkit.machine.facts import MachineFacts
 from toolkit.planning.plan import Severity
 
@@ -20,10 +20,7 @@ XQA = "VLLM_FLASH_V100_DECODE_USE_XQA"
 
 @dataclass
 class Case:
-    """One context; `says` is the finding's where, message and fix, or None where the rule lets it pass.
-
-    unchecked: the rule says that it does not know, as a fact is missing.
-    """
+    """One context; `says` is the finding's where, message and fix, or None where the rule lets it pass."""
 
     rule: str
     says: tuple[str, str, str] | None
@@ -31,12 +28,6 @@ class Case:
     checkpoint: CheckpointFacts = field(default_factory=cases.facts)
     machine: MachineFacts = field(default_factory=cases.machine)
     recipe: str = ""
-    unchecked: bool = False
-
-
-def waits(rule: str, where: str, fact: str, config: DeploymentConfig, *, fix: str = "", **rest: Any) -> Case:
-    """A case in which a rule lacks a fact."""
-    return Case(rule, (where, f"not checked, as {fact}", fix), config, unchecked=True, **rest)
 
 
 def absent(why: str | None = None) -> CheckpointFacts:
@@ -50,15 +41,17 @@ OTHER_RECIPE = "choose another recipe; `verified` ones are listed in README.md"
 
 CASES = [
     Case(
-        "overlay-not-loaded",
-        (
-            "overlay",
-            "the scales of 'mine' would not reach the attention layers in this release",
-            "materialize makes and checks the view; serve with overlay=none meanwhile",
-        ),
-        config(overlay__name="mine"),
+        "scales-without-fp8",
+        ("overlay", "KV scales are given, and a float16 cache uses none", "set kv=fp8_e4m3, or overlay=none"),
+        config(overlay__path="/packs/mine"),
     ),
-    Case("overlay-not-loaded", None, config(overlay__name="none")),
+    Case(
+        "scales-without-fp8",
+        ("views.scales", "KV scales are given, and a float16 cache uses none", "set kv=fp8_e4m3, or overlay=none"),
+        config(views__scales=ScaleValues.unit),
+    ),
+    Case("scales-without-fp8", None, config(overlay__name="mine", kv__dtype="fp8_e4m3")),
+    Case("scales-without-fp8", None, config(overlay__name="none")),
     Case(
         "recipe-unsupported",
         ("recipe=old", "this recipe is not supported: its kernels are gone", OTHER_RECIPE),
@@ -149,16 +142,7 @@ CASES = [
         config(limits__max_model_len=8193),
     ),
     Case("context-too-long", None, config(limits__max_model_len=8192)),
-    *(
-        waits(
-            "context-too-long",
-            "limits.max_model_len",
-            "config.json does not say for how many positions the model was trained",
-            config(limits__max_model_len=8193),
-            checkpoint=cases.facts(config=made),
-        )
-        for made in ({}, {"max_position_embeddings": "8192"})
-    ),
+    Case("context-too-long", None, config(limits__max_model_len=8193), cases.facts(config={})),
     Case(
         "context-too-long",
         (
@@ -301,30 +285,7 @@ CASES = [
         cases.facts(config={"text_config": {"num_attention_heads": 32}}),
     ),
     *(Case("heads-not-divisible", None, config(limits__tensor_parallel=ranks)) for ranks in (0, 1, 2, 3, 4, 6, 12)),
-    waits(
-        "heads-not-divisible",
-        "limits.tensor_parallel",
-        "config.json does not say how many attention heads there are",
-        config(limits__tensor_parallel=5),
-        checkpoint=cases.facts(config={}),
-    ),
-    waits(
-        "kv-heads-not-divisible",
-        "limits.tensor_parallel",
-        "config.json does not say how many KV heads there are",
-        config(limits__tensor_parallel=5),
-        checkpoint=cases.facts(config={}),
-    ),
-    Case(
-        "kv-heads-not-divisible",
-        (
-            "limits.tensor_parallel",
-            "12 KV heads neither divide over nor repeat evenly on 5 ranks",
-            "use a divisor or a multiple of 12",
-        ),
-        config(limits__tensor_parallel=5),
-        cases.facts(config={"num_attention_heads": 12}),
-    ),
+    Case("heads-not-divisible", None, config(limits__tensor_parallel=5), cases.facts(config={})),
     Case(
         "kv-heads-not-divisible",
         (

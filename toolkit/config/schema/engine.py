@@ -54,5 +54,7 @@ class EngineConfig:
     """Seconds without any progress after which a start is given up; progress extends the deadline."""
     stop_timeout_s: float = 15.0
     """Seconds that a polite stop may take before the process group is killed."""
+    measure_kv: bool = False
+    """Let the workers measure keys and values; `calibrate` sets it."""
     prove_on_any_gpu: bool = False
     """v100: take a V100's routes on a newer GPU, to prove the arithmetic there."""

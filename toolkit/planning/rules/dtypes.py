@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from toolkit.config.schema.engine import EngineName
+from toolkit.config.schema.views import ScaleValues
 from toolkit.planning.plan import Severity
 from toolkit.planning.rules.rule import Context, Problem, Rule
 
@@ -62,35 +63,25 @@ def bfloat16_on_sm70(context: Context) -> Iterator[Problem]:
         )
 
 
+def scales_without_fp8(context: Context) -> Iterator[Problem]:
+    """Scales are what FP8 values are multiplied by; a wider cache has none."""
+    config = context.config
+    overlay, unit = config.overlay, config.views.scales is ScaleValues.unit
+    given = overlay.name != "none" or overlay.path or overlay.repository or unit
+    if given and config.kv.dtype in KV_DTYPES and not config.kv.dtype.startswith("fp8"):
+        yield Problem(
+            "views.scales" if unit else "overlay",
+            f"KV scales are given, and a {config.kv.dtype} cache uses none",
+            "set kv=fp8_e4m3, or overlay=none",
+        )
+
+
 RULES = (
-    Rule(
-        "kv-dtype-ambiguous",
-        "The KV dtype names one format",
-        Severity.refuse,
-        kv_dtype_ambiguous,
-        "1CatAI/1Cat-vLLM issue 27; vLLM 0.32 config/cache.py: CacheDType",
-    ),
-    Rule(
-        "kv-dtype-unknown",
-        "The KV dtype is one that the engines store",
-        Severity.refuse,
-        kv_dtype_unknown,
-        "docs/config.md, section 'kv'",
-    ),
-    Rule(
-        "kv-wider-than-engine",
-        "A 16-bit cache matches the activations",
-        Severity.refuse,
-        kv_wider_than_engine,
-        "vLLM 0.32 v1/attention/backend.py: validate_configuration",
-    ),
-    Rule(
-        "engine-dtype-unknown",
-        "The engine computes in this element type",
-        Severity.refuse,
-        engine_dtype_unknown,
-        "vLLM 0.32 config/model.py: _get_and_verify_dtype",
-    ),
+    Rule("kv-dtype-ambiguous", "The KV dtype names one format", Severity.refuse, kv_dtype_ambiguous),
+    Rule("kv-dtype-unknown", "The KV dtype is one that the engines store", Severity.refuse, kv_dtype_unknown),
+    Rule("kv-wider-than-engine", "A 16-bit cache matches the activations", Severity.refuse, kv_wider_than_engine),
+    Rule("scales-without-fp8", "KV scales belong to an FP8 cache", Severity.refuse, scales_without_fp8),
+    Rule("engine-dtype-unknown", "The engine computes in this element type", Severity.refuse, engine_dtype_unknown),
     Rule(
         "bf16-on-sm70",
         "No bfloat16 on compute capability 7.0",

@@ -1,0 +1,106 @@
+"""What a worker of the engine reports of itself: plain data, written by the plugin, read into the receipt.
+
+A new fact is a new field with a default, so that reports of an older plugin are still read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+WORKER_REPORT_SCHEMA = 1
+WORKERS_FOLDER = "workers"
+"""Folder of the reports inside the run's folder, which is the engine's working directory."""
+MEASUREMENTS_FOLDER = "measurements"
+"""Folder of calibration's measurements, likewise."""
+
+_LAYER = re.compile(r"(?P<before>(?:.*\.)?)layers\.(?P<number>\d+)\.")
+DRAFT = "mtp"
+"""What marks the checkpoint's own next-token layers, in its tensors' names and in the engine's."""
+
+
+@dataclass(frozen=True, order=True)
+class LayerKey:
+    """An attention layer, whatever a checkpoint or the engine puts around its number."""
+
+    draft: bool
+    """One of the checkpoint's own next-token (MTP) layers."""
+    number: int
+
+
+@dataclass(frozen=True)
+class AttentionLayer:
+    """One attention layer that keeps a KV cache, as the engine uses it."""
+
+    name: str
+    """The engine's name, such as `model.layers.0.self_attn.attn`."""
+    backend: str
+    """The class that computes its attention."""
+    kv_dtype: str
+    """The engine's spelling: `auto`, `fp8_e4m3`, ..."""
+    k_scale: tuple[float, ...]
+    """The tensor that kernels read: one number a layer, or one a head."""
+    v_scale: tuple[float, ...]
+    k_scale_host: float
+    """The copy that is passed to kernels as an argument."""
+    v_scale_host: float
+    shares: str | None = None
+    """The layer whose cache it reads, where it keeps none of its own."""
+
+
+@dataclass(frozen=True)
+class WorkerReport:
+    """One worker process: what it is made of, and what it really took."""
+
+    rank: int
+    world_size: int
+    pid: int
+    engine: str
+    """As the plan named it: `cpu` or `v100`."""
+    versions: Mapping[str, str]
+    """Of Python and of the packages that decide what is computed."""
+    paths: Mapping[str, str]
+    """Where those packages were imported from."""
+    switches: Mapping[str, bool] = field(default_factory=dict)
+    layers: tuple[AttentionLayer, ...] = ()
+    unused_scales: tuple[str, ...] = ()
+    """Scales of the served folder that no layer of this worker took."""
+
+    @property
+    def file_name(self) -> str:
+        """The report's name in WORKERS_FOLDER."""
+        return f"rank{self.rank}-pid{self.pid}.json"
+
+    def to_data(self) -> dict[str, Any]:
+        """The report as plain data (schema WORKER_REPORT_SCHEMA)."""
+        return {"schema": WORKER_REPORT_SCHEMA, **asdict(self)}
+
+
+def report_from(data: Any) -> WorkerReport:
+    """A report from plain data; ValueError says what does not fit."""
+    if not isinstance(data, dict) or data.get("schema") != WORKER_REPORT_SCHEMA:
+        found = data.get("schema") if isinstance(data, dict) else None
+        raise ValueError(f"a worker's report has schema {found!r}, and {WORKER_REPORT_SCHEMA} is read")
+    values = {name: value for name, value in data.items() if name != "schema"}
+    known = {entry.name for entry in fields(WorkerReport)}
+    if foreign := sorted(values.keys() - known):
+        raise ValueError(f"a worker's report has an unknown entry {foreign[0]!r}")
+    try:
+        layers = tuple(_layer(entry) for entry in values.get("layers", ()))
+        unused = tuple(values.get("unused_scales", ()))
+        return WorkerReport(**{**values, "layers": layers, "unused_scales": unused})
+    except TypeError as error:
+        raise ValueError(f"a worker's report does not fit: {error}") from None
+
+
+def layer_key(name: str) -> LayerKey | None:
+    """The layer that a name of the checkpoint or of the engine belongs to; None where it has no number."""
+    match = _LAYER.match(name)
+    return LayerKey(DRAFT in match["before"].split("."), int(match["number"])) if match else None
+
+
+def _layer(data: Mapping[str, Any]) -> AttentionLayer:
+    scales = {name: tuple(data[name]) for name in ("k_scale", "v_scale") if name in data}
+    return AttentionLayer(**{**data, **scales})

@@ -1,0 +1,64 @@
+"""vLLM's worker, with the KV scales of the served folder, a report, and measurements where they are asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from vllm.logger import init_logger
+from vllm.v1.worker.gpu_worker import Worker
+
+from toolkit.plugin.layers import attention_layers
+from toolkit.plugin.loader import use_view_loader
+from toolkit.plugin.report import make_report, write_data
+from toolkit.plugin.scales import read_scales, set_scales
+from toolkit.plugin.settings import settings_of
+
+logger = init_logger("vllm.volta")
+
+
+class VoltaWorker(Worker):
+    """What engine=v100 runs; its arguments are upstream's."""
+
+    unused_scales: tuple[str, ...] = ()
+
+    def load_model(self, *args: Any, **kwargs: Any) -> None:
+        """Load as upstream does, and then the KV scales."""
+        if read_scales(self._folder):
+            use_view_loader(self.vllm_config.load_config)
+        super().load_model(*args, **kwargs)
+        self._set_scales()
+
+    def reload_weights(self, *args: Any, **kwargs: Any) -> None:
+        """Load again; upstream resets the scales to 1.0 meanwhile."""
+        super().reload_weights(*args, **kwargs)
+        self._set_scales()
+
+    def compile_or_warm_up_model(self) -> Any:
+        """Warm up as upstream does; then this worker is what it will be, and reports it."""
+        times = super().compile_or_warm_up_model()
+        self._report()
+        return times
+
+    @property
+    def _folder(self) -> Path:
+        return Path(self.vllm_config.model_config.model)
+
+    def _set_scales(self) -> None:
+        scales = read_scales(self._folder)
+        if scales:
+            self.unused_scales = set_scales(attention_layers(self.vllm_config), scales)
+            logger.info("KV scales: %d of %d reached their layers.", len(scales) - len(self.unused_scales), len(scales))
+
+    def _report(self) -> None:
+        settings = settings_of(self.vllm_config)
+        if settings.reports is None:
+            return
+        size = self.vllm_config.parallel_config.world_size
+        report = make_report(
+            self.vllm_config, settings, rank=self.rank, world_size=size, unused_scales=self.unused_scales
+        )
+        try:
+            write_data(Path(settings.reports), report.file_name, report.to_data())
+        except OSError as error:
+            logger.warning("The worker's report cannot be written: %s", error)

@@ -1,0 +1,104 @@
+"""What the engine's workers report, and whether the KV scales that they use are those of the served view."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from toolkit.checkpoint.faults import check_failed
+from toolkit.errors import CheckFailedError, Rejected
+from toolkit.planning.attention_routes import FP8_DTYPES
+from toolkit.planning.worker_report import AttentionLayer, LayerKey, WorkerReport, layer_key, report_from
+from toolkit.views.scales.names import layer_and_kind
+
+Wanted = Mapping[tuple[LayerKey, str], tuple[str, float]]
+"""Each scale's name and value, by its layer and `k` or `v`."""
+NO_PLUGIN = "the engine's workers left no report: is volta-toolkit installed beside vLLM?"
+
+
+@dataclass(frozen=True)
+class ExpectedScales:
+    """What the view says; without scales nothing is compared."""
+
+    scales: Mapping[str, float] = field(default_factory=dict)
+    """By the checkpoint's name."""
+    strict: bool = True
+    """Refuse a layer with an FP8 cache that the view has no scale for; otherwise its scale must be 1.0."""
+
+
+NOTHING_EXPECTED = ExpectedScales()
+
+
+def read_reports(folder: Path) -> tuple[WorkerReport, ...]:
+    """The reports of a run's workers by rank; empty where there are none. CheckFailedError for a damaged one."""
+    reports = []
+    for path in sorted(folder.glob("rank*.json")):
+        try:
+            reports.append(report_from(json.loads(path.read_text(encoding="utf-8"))))
+        except (OSError, ValueError) as error:
+            raise CheckFailedError("a worker's report cannot be read", where=str(path), why=str(error)) from error
+    return tuple(sorted(reports, key=lambda report: report.rank))
+
+
+def check_scales(reports: Sequence[WorkerReport], expected: ExpectedScales, where: Path) -> None:
+    """See that every attention layer uses the view's scales, and nothing else.
+
+    where: the folder of the reports.
+
+    Raises:
+        CheckFailedError: a scale differs, is missing, or is on a layer without an FP8 cache; each is named.
+    """
+    if not expected.scales:
+        return
+    wanted = {place: (name, value) for name, value in expected.scales.items() if (place := _place(name)) is not None}
+    layers = [layer for report in reports for layer in report.layers]
+    faults = list(_absent(reports)) or [
+        *(fault for layer in layers for fault in _layer_faults(layer, wanted, strict=expected.strict)),
+        *_unclaimed(layers, wanted),
+    ]
+    if faults:
+        fix = "calibrate this checkpoint again, or serve with overlay=none"
+        raise check_failed(tuple(dict.fromkeys(faults)), where=str(where), fix=fix)
+
+
+def _place(name: str) -> tuple[LayerKey, str] | None:
+    """The layer and `k` or `v` that a scale's name means."""
+    key, numbered = layer_key(name), layer_and_kind(name)
+    return (key, numbered[1]) if key is not None and numbered is not None else None
+
+
+def _absent(reports: Sequence[WorkerReport]) -> Iterator[Rejected]:
+    """Workers that say nothing."""
+    if not reports:
+        yield Rejected("KV scales", NO_PLUGIN)
+        return
+    for rank in sorted(set(range(reports[0].world_size)) - {report.rank for report in reports}):
+        yield Rejected(f"rank {rank}", "left no report, so its KV scales are not known")
+
+
+def _layer_faults(layer: AttentionLayer, wanted: Wanted, *, strict: bool) -> Iterator[Rejected]:
+    key = layer_key(layer.shares or layer.name)
+    uses = {"k": (*layer.k_scale, layer.k_scale_host), "v": (*layer.v_scale, layer.v_scale_host)}
+    for kind, used in uses.items():
+        scale = wanted.get((key, kind)) if key is not None else None
+        if layer.kv_dtype not in FP8_DTYPES:
+            if scale is not None:
+                what = f"the view has a {kind}_scale for it, and its cache is {layer.kv_dtype}, not FP8"
+                yield Rejected(layer.name, what)
+        elif scale is None and strict:
+            yield Rejected(layer.name, f"its cache is {layer.kv_dtype}, and the view has no {kind}_scale for it")
+        elif any(value != (scale[1] if scale else 1.0) for value in used):
+            said = " and ".join(f"{value:.9g}" for value in dict.fromkeys(used))
+            told = f"the view's is {scale[1]:.9g}" if scale else "the view has none, so it must be 1"
+            yield Rejected(layer.name, f"uses {said} as its {kind}_scale, {told}")
+
+
+def _unclaimed(layers: Sequence[AttentionLayer], wanted: Wanted) -> Iterator[Rejected]:
+    """Scales of layers that no worker has; a draft's layers exist only where the plan drafts with them."""
+    keys = {key for layer in layers if (key := layer_key(layer.name)) is not None}
+    drafts = any(key.draft for key in keys)
+    for (key, _), (name, _) in wanted.items():
+        if key not in keys and (drafts or not key.draft):
+            yield Rejected(name, "no attention layer of the engine takes it")
