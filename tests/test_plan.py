@@ -100,6 +100,31 @@ def test_a_local_checkpoint_is_planned_from_its_files(tmp_path):
     assert "max_position_embeddings is declared as 2048, config.json has 100" in said["declared-differs"]["message"]
 
 
+def test_a_draft_in_a_folder_is_planned_from_its_files(tmp_path):
+    shapes = {"num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128, "num_hidden_layers": 5}
+    config = {
+        "architectures": ["DFlash2DraftModel"],
+        "model_type": "qwen3",
+        "hidden_size": 5120,
+        "intermediate_size": 17408,
+        "vocab_size": 248320,
+        "dflash_config": {"use_swa": True, "swa_window_size": 2048},
+        **shapes,
+    }
+
+    def planned(**changes):
+        header = json.dumps({"a.weight": {"dtype": "F16", "shape": [64, 8], "data_offsets": [0, 1024]}}).encode()
+        (tmp_path / "config.json").write_text(json.dumps({**config, **changes}))
+        (tmp_path / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(1024))
+        arguments = ("+recipe=qwen38_27b_nvfp4_dflash2", f"speculative.draft_path={tmp_path}", "output=json")
+        return json.loads(cli.call("plan", *arguments).stdout)
+
+    published = json.loads(cli.call("plan", "+recipe=qwen38_27b_nvfp4_dflash2", "output=json").stdout)
+    assert planned()["capacity"] == published["capacity"], "the published draft's shapes are what conf/ describes"
+    assert planned()["memory"]["draft model"] == 256
+    assert planned(num_hidden_layers=20)["capacity"] != published["capacity"]
+
+
 def test_a_broken_checkpoint_is_an_error_of_the_artifact(tmp_path):
     (tmp_path / "config.json").write_text("{")
     result = cli.call("plan", "checkpoint.source.kind=local", f"checkpoint.source.path={tmp_path}")

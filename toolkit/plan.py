@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from io import StringIO
 from typing import Any
 
-from toolkit.checkpoint.sources import locate
+from toolkit.checkpoint.sources import locate, locate_draft
 from toolkit.config.composed import Composed
 from toolkit.config.schema.verbs import Output, PlanConfig
 from toolkit.config.search_path import shipped_conf
@@ -38,7 +38,7 @@ def run(composed: Composed[PlanConfig]) -> int:
 def plan_of(config: PlanConfig, recipe: str) -> Plan:
     """The plan for this machine, from what is on it now, or for a recorded one."""
     machine = machine_facts(config.machine.facts_file, [(config.server.host, config.server.port)])
-    return make_plan(config, recipe, locate(config.checkpoint), machine)
+    return make_plan(config, recipe, locate(config.checkpoint), machine, locate_draft(config.speculative))
 
 
 def show(plan: Plan, origins: Mapping[str, str], values: Mapping[str, Any]) -> None:

@@ -10,8 +10,9 @@ import pytest
 from checkpoint_files import sharded
 from omegaconf import MISSING
 
-from toolkit.checkpoint.sources import fetch, locate
+from toolkit.checkpoint.sources import fetch, locate, locate_draft
 from toolkit.config.schema.checkpoint import CheckpointConfig, CheckpointSource, SourceKind
+from toolkit.config.schema.speculative import SpeculativeConfig
 from toolkit.errors import CheckFailedError, ConfigurationError
 
 FILE = "model-00001-of-00001.safetensors"
@@ -30,6 +31,23 @@ def test_local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert locate(local("~/model")).root == folder
     assert locate(local("model")).root == folder  # the engine may run in another folder
+
+
+def test_a_drafts_own_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    folder = sharded(tmp_path / "draft", {FILE: {"a": ("U8", [4])}})
+    hub = {"draft_repository": "a/b", "draft_revision": "c" * 40}
+    by_path = locate_draft(SpeculativeConfig("dflash2", 7, draft_path=str(folder), **hub))
+    assert by_path is not None
+    assert (by_path.root, by_path.weight_bytes) == (folder, 4)
+    absent = locate_draft(SpeculativeConfig("dflash2", 7, **hub))
+    assert absent is not None
+    assert (absent.present, absent.config) == (False, {})
+    assert locate_draft(SpeculativeConfig("dflash2", 7)) is None
+    assert locate_draft(SpeculativeConfig("mtp", 3, draft_path=str(folder))) is None
+    (folder / "config.json").write_text("{")
+    with pytest.raises(CheckFailedError):
+        locate_draft(SpeculativeConfig("dflash2", 7, draft_path=str(folder)))
 
 
 def test_local_that_is_not_here(tmp_path: Path) -> None:

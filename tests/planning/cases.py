@@ -10,6 +10,7 @@ from toolkit.config.schema.engine import EngineName
 from toolkit.config.schema.verbs import DeploymentConfig
 from toolkit.machine.facts import Gpu, MachineFacts
 
+CONF = Path(__file__).parents[2] / "conf"
 LLAMA = {
     "architectures": ["LlamaForCausalLM"],
     "model_type": "llama",

@@ -12,10 +12,13 @@ import cases
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from omegaconf import OmegaConf
 
 from toolkit.config.schema.engine import EngineName
+from toolkit.config.schema.limits import EmbeddingPlace
+from toolkit.machine.facts import NO_LIMIT
 from toolkit.planning.make import make_plan
-from toolkit.planning.plan import PLAN_SCHEMA, Plan, Severity
+from toolkit.planning.plan import PLAN_SCHEMA, Finding, Plan, Severity
 from toolkit.planning.rules.registry import MEANINGLESS
 
 
@@ -83,6 +86,22 @@ KEYS = {
     "inherit": [str],
     "view": {"path": (str, type(None)), "digest": (str, type(None)), "files": [str]},
     "memory": dict,
+    "budget": {
+        "terms": [
+            {
+                "purpose": str,
+                "bytes": int,
+                "most": int,
+                "source": str,
+                "margin": float,
+                "place": str,
+                "locked": bool,
+            }
+        ],
+        "unknown": [str],
+        "total": int,
+        "most": int,
+    },
     "capacity": {
         "block_tokens": int,
         "bytes_per_block": int,
@@ -177,6 +196,8 @@ configurations = st.fixed_dictionaries(
         "limits__kv_cache_memory_bytes": st.none() | st.integers(-1, 10**13),
         "limits__gpu_memory_utilization": st.floats(),
         "limits__block_size": st.none() | st.integers(-1, 5000),
+        "limits__ngram_embedding": st.sampled_from(list(EmbeddingPlace)),
+        "hardware__gpu_memory_bytes": st.integers(-1, 10**11),
         "dcp__size": st.sampled_from([-1, 0, 1, 2, 3, 4, 8]),
         "dcp__interleave": small,
         "dcp__packed_pages": st.booleans(),
@@ -207,9 +228,107 @@ def test_whatever_is_configured_a_plan_is_made_or_an_error_of_ours_raised(change
     assert made.argv
 
 
+def finding(made: Plan, rule: str) -> Finding:
+    return next(found for found in made.findings if found.rule == rule)
+
+
 def test_memory_by_purpose_and_what_has_no_number():
     made = plan(cases.config(limits__kv_cache_memory_bytes=2**30))
     assert made.memory["KV cache and recurrent state"] == 2**30
     assert made.memory["weights"] > 0
-    finding = next(finding for finding in made.findings if finding.rule == "memory-unknown")
-    assert finding.message == "nothing is counted for activations"
+    assert "memory-unknown" not in rules(made)
+    made = plan(cases.on_v100(), machine=cases.gpu_machine())
+    said = "nothing is counted for CUDA context, NCCL buffers, KV cache and recurrent state"
+    assert finding(made, "memory-unknown").message == said
+
+
+def test_each_term_keeps_its_source_and_margin():
+    document = plan(cases.config(limits__kv_cache_memory_bytes=2**30)).to_json()["budget"]
+    terms = {term["purpose"]: term for term in document["terms"]}
+    assert terms["weights"]["source"].startswith("shapes and weight format")
+    assert terms["weights"]["most"] == round(terms["weights"]["bytes"] * (1 + terms["weights"]["margin"]))
+    assert document["total"] == sum(term["bytes"] for term in terms.values())
+
+
+DRAFT = {
+    "architectures": ["DFlash2DraftModel"],
+    "model_type": "qwen3",
+    "hidden_size": 768,
+    "intermediate_size": 1536,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 12,
+    "num_key_value_heads": 4,
+    "head_dim": 64,
+    "vocab_size": 49152,
+}
+
+
+def with_draft(**changes):
+    return cases.on_v100(speculative__method="dflash2", speculative__tokens=7, **changes)
+
+
+def test_the_draft_is_planned_by_its_own_shapes():
+    described = {"speculative__draft_layers": 3, "speculative__draft_kv_bytes_per_token": 4 * 64 * 2 * 2 // 4}
+    facts = cases.facts(), cases.gpu_machine()
+    here = make_plan(with_draft(), "", *facts, cases.facts(name="draft", config=DRAFT))
+    by_group = make_plan(with_draft(**described), "", *facts)
+    assert here.capacity == by_group.capacity
+    deeper = make_plan(with_draft(), "", *facts, cases.facts(config={**DRAFT, "num_hidden_layers": 6}))
+    assert deeper.capacity.bytes_per_block > here.capacity.bytes_per_block
+    assert "capacity-unknown" in rules(make_plan(with_draft(), "", *facts)), "neither shapes nor a description"
+
+
+def test_a_draft_that_is_not_here_is_told():
+    absent = cases.facts(present=False, root=None, config={}, files={})
+    facts = cases.facts(), cases.gpu_machine()
+    path = finding(make_plan(with_draft(speculative__draft_path="/no"), "", *facts, absent), "draft-not-here")
+    assert (path.severity, path.message) == (Severity.refuse, "the folder /no does not exist")
+    hub = with_draft(speculative__draft_repository="a/b", speculative__draft_revision="c" * 40)
+    found = finding(make_plan(hub, "", *facts, absent), "draft-not-here")
+    assert (found.severity, found.fix) == (Severity.warn, f"hf download a/b --revision {'c' * 40}")
+
+
+GIB = 2**30
+
+
+def test_a_gpu_that_is_too_small_is_refused_and_one_that_is_nearly_so_warned_of():
+    def planned(memory: int, **changes) -> Plan:
+        return plan(cases.on_v100(hardware__gpu_memory_bytes=memory, **changes), machine=cases.gpu_machine())
+
+    made = planned(0)
+    assert not {"gpu-memory-short", "gpu-memory-tight"} & set(rules(made)), "no size is known"
+    smallest = (made.capacity.blocks_per_request + 1) * made.capacity.bytes_per_block
+    least = made.budget.total() + smallest
+    most = made.budget.most() + smallest
+    share = cases.on_v100().limits.gpu_memory_utilization
+    assert finding(planned(int(least / share) - 9), "gpu-memory-short").severity is Severity.refuse
+    assert finding(planned(int(least / share) + 9), "gpu-memory-tight").severity is Severity.warn
+    assert finding(planned(int(most / share) - 9), "gpu-memory-tight").severity is Severity.warn
+    assert not {"gpu-memory-short", "gpu-memory-tight"} & set(rules(planned(int(most / share) + 9)))
+    told = {"limits__kv_cache_memory_bytes": 16 * GIB}
+    assert "gpu-memory-short" in rules(planned(16 * GIB, **told)), "a cache of 16 GiB alone fills it"
+    assert "gpu-memory-short" not in rules(planned(20 * GIB, **told)), "and may then take all of the GPU"
+
+
+def ngram(place: str, **changes) -> Plan:
+    """Flash-Next's 47.68 GiB table on a machine with 64 GiB."""
+    shapes = OmegaConf.to_container(OmegaConf.load(cases.CONF / "checkpoint/qwen38_flash_next_nvfp4.yaml"))["declared"]
+    config = cases.on_v100(kv__dtype="fp8_e4m3", limits__ngram_embedding=EmbeddingPlace(place))
+    return plan(config, cases.facts(config=shapes), cases.gpu_machine(memory_bytes=40 * GIB, **changes))
+
+
+@pytest.mark.parametrize(("lockable", "short"), [(2**16, True), (12 * GIB, False), (NO_LIMIT, False), (None, False)])
+def test_a_pinned_table_needs_memory_that_may_be_locked(lockable, short):
+    """A quarter of the table, 11.92 GiB, is locked by each of the four ranks."""
+    assert ("locked-memory-short" in rules(ngram("pinned", lockable_bytes=lockable))) == short
+    assert "locked-memory-short" not in rules(ngram("gpu", lockable_bytes=lockable))
+
+
+def test_a_table_beside_the_gpu_needs_a_machine_that_holds_it():
+    found = finding(ngram("pinned"), "host-memory-short")
+    assert found.message == "47.68 GiB stay in the machine's memory, which has 40.00 GiB"
+    assert "host-memory-short" not in rules(ngram("gpu"))
+    assert finding(ngram("disk"), "embedding-on-disk").severity is Severity.refuse
+    argv = ngram("gpu").argv
+    assert json.loads(argv[argv.index("--engram-config") + 1]) == {"cpu_offload": False}
+    assert "--engram-config" not in ngram("pinned").argv

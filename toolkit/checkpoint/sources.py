@@ -1,6 +1,7 @@
 """The one entry: a checkpoint's configuration to its facts.
 
-locate  looks at this machine only, and changes nothing on it (what `plan` calls);
+locate, locate_draft
+        look at this machine only, and change nothing on it (what `plan` calls);
 fetch   downloads, converts or draws what is missing (what `serve` calls).
 """
 
@@ -17,7 +18,8 @@ from toolkit.checkpoint.kinds.random import RandomKind
 from toolkit.checkpoint.local import read_facts
 from toolkit.checkpoint.progress import Progress, Silent
 from toolkit.checkpoint.store import Store
-from toolkit.config.schema.checkpoint import CheckpointConfig, SourceKind
+from toolkit.config.schema.checkpoint import CheckpointConfig, CheckpointSource, SourceKind
+from toolkit.config.schema.speculative import SpeculativeConfig
 from toolkit.errors import ConfigurationError
 
 
@@ -39,6 +41,23 @@ def locate(config: CheckpointConfig, cache: Path | None = None) -> CheckpointFac
         weight_bytes=config.declared_weight_bytes,
         missing=files.missing(),
     )
+
+
+def locate_draft(speculative: SpeculativeConfig, cache: Path | None = None) -> CheckpointFacts | None:
+    """What is known of a draft model's own checkpoint; None where the deployment names none.
+
+    Raises as `locate` does.
+    """
+    if speculative.method != "dflash2":
+        return None
+    if speculative.draft_path:
+        source = CheckpointSource(kind=SourceKind.local, path=speculative.draft_path)
+    elif speculative.draft_repository and speculative.draft_revision:
+        repository, revision = speculative.draft_repository, speculative.draft_revision
+        source = CheckpointSource(kind=SourceKind.hub, repository=repository, revision=revision)
+    else:
+        return None
+    return locate(CheckpointConfig(name="draft", source=source), cache)
 
 
 def fetch(config: CheckpointConfig, cache: Path | None = None, progress: Progress | None = None) -> CheckpointFacts:

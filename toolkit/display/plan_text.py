@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
+from toolkit.planning.budget import Budget
 from toolkit.planning.plan import Capacity, Finding, Plan, Severity, SwitchValue
 
 if TYPE_CHECKING:
@@ -112,17 +113,39 @@ def _by_option(argv: tuple[str, ...]) -> str:
 
 
 def _sizes(plan: Plan) -> Iterator[RenderableType]:
-    if plan.memory:
+    if plan.budget.terms:
         yield from _title("memory of one rank")
-        width = max(map(len, plan.memory))
-        yield _rows(((purpose, f"{_gib(size)} GiB") for purpose, size in plan.memory.items()), width)
+        yield _memory(plan.budget)
     if plan.capacity is not None:
         yield from _title("KV cache")
         yield _rows(_capacity(plan.capacity), 25)
 
 
-def _gib(size: int) -> str:
-    return f"{size / 2**30:8.3f}"
+def _memory(budget: Budget) -> RenderableType:
+    """Each term with its margin and source, the sum, and what has no number."""
+    from rich.padding import Padding
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(overflow="fold")
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(overflow="fold", style="dim")
+    purposes = budget.by_purpose()
+    for purpose, term in zip(purposes, budget.terms, strict=True):
+        margin = f"+{term.margin:.0%}" if term.margin else ""
+        table.add_row(Text(purpose), f"{gib(term.bytes)} GiB", margin, Text(term.source))
+    most = f"up to {gib(budget.most())} GiB with all margins"
+    table.add_row(Text("together", style="bold"), f"{gib(budget.total())} GiB", "", Text(most))
+    if budget.unknown:
+        table.add_row(Text("not counted"), "no number", "", Text(", ".join(budget.unknown)))
+    return Padding(table, (0, 0, 0, 2))
+
+
+def gib(size: int) -> str:
+    """Bytes in GiB, to three digits."""
+    return f"{size / 2**30:.3f}"
 
 
 def _capacity(capacity: Capacity) -> Iterator[tuple[str, str]]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from toolkit.config.schema.engine import EngineName
+from toolkit.config.schema.limits import EmbeddingPlace
 from toolkit.config.schema.verbs import DeploymentConfig
 from toolkit.planning.kv_memory import kv_cache_memory_bytes
 from toolkit.planning.worker_report import MEASUREMENTS_FOLDER, WORKERS_FOLDER
@@ -69,6 +70,8 @@ def _arguments(config: DeploymentConfig, model: str, switches: Mapping[str, bool
         yield from ("--block-size", str(limits.block_size))
     if not engine.compile:
         yield "--enforce-eager"
+    if limits.ngram_embedding is EmbeddingPlace.gpu:
+        yield from ("--engram-config", _compact({"cpu_offload": False}))  # the engine's own default is pinned
     yield from _parallelism(config)
     yield from _speculation(config)
     yield from ("--generation-config", "vllm", "--seed", "0", "--worker-cls", WORKERS[engine.name])

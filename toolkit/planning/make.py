@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from toolkit.checkpoint.facts import CheckpointFacts
 from toolkit.config.schema.verbs import DeploymentConfig
 from toolkit.errors import ConfigurationError
 from toolkit.machine.facts import MachineFacts
+from toolkit.planning.budget import Budget
 from toolkit.planning.capacity import plan_capacity
 from toolkit.planning.command import engine_command
 from toolkit.planning.geometry.reading import read_geometry
 from toolkit.planning.kv_memory import kv_cache_memory_bytes
 from toolkit.planning.memory import plan_budget
+from toolkit.planning.memory.fits import memory_findings
 from toolkit.planning.plan import Capacity, Finding, Plan, ServerAddress, Severity, View
 from toolkit.planning.rules.registry import MEANINGLESS, check
 from toolkit.planning.rules.rule import Context
@@ -24,13 +25,22 @@ from toolkit.planning.switch_values import settle
 class Sizes:
     """What follows from the model's shapes; empty where they are not known."""
 
-    memory: Mapping[str, int] = field(default_factory=dict)
+    budget: Budget = field(default_factory=Budget)
     capacity: Capacity | None = None
     findings: tuple[Finding, ...] = ()
 
 
-def make_plan(config: DeploymentConfig, recipe: str, checkpoint: CheckpointFacts, machine: MachineFacts) -> Plan:
-    """The deployment as it would be carried out on that machine, with every finding of every rule."""
+def make_plan(
+    config: DeploymentConfig,
+    recipe: str,
+    checkpoint: CheckpointFacts,
+    machine: MachineFacts,
+    draft: CheckpointFacts | None = None,
+) -> Plan:
+    """The deployment as it would be carried out on that machine, with every finding of every rule.
+
+    draft: a draft model's own checkpoint; without its files, group `speculative` describes it.
+    """
     switches = settle(config, machine.environment)
     model = str(checkpoint.root) if checkpoint.root is not None else f"<{checkpoint.name}: not on this machine>"
     command = engine_command(
@@ -38,7 +48,7 @@ def make_plan(config: DeploymentConfig, recipe: str, checkpoint: CheckpointFacts
     )
     findings = check(Context(config, recipe, checkpoint, machine))
     computable = MEANINGLESS.isdisjoint(finding.rule for finding in findings)
-    sizes = _sizes(config, checkpoint) if computable else Sizes()
+    sizes = _sizes(config, checkpoint, machine, draft) if computable else Sizes()
     server = config.server
     return Plan(
         recipe=recipe,
@@ -49,20 +59,23 @@ def make_plan(config: DeploymentConfig, recipe: str, checkpoint: CheckpointFacts
         env=command.env,
         inherit=tuple(config.engine.inherit),
         view=View(str(checkpoint.root) if checkpoint.root else None, None, tuple(sorted(checkpoint.files))),
-        memory=sizes.memory,
+        budget=sizes.budget,
         capacity=sizes.capacity,
         switches=switches,
-        findings=(*findings, *sizes.findings),
+        findings=(*findings, *_draft_not_here(config, draft), *sizes.findings),
     )
 
 
-def _sizes(config: DeploymentConfig, checkpoint: CheckpointFacts) -> Sizes:
+def _sizes(
+    config: DeploymentConfig, checkpoint: CheckpointFacts, machine: MachineFacts, draft: CheckpointFacts | None
+) -> Sizes:
     """What takes memory and what the KV cache holds, or a finding that says why not; never a silent guess."""
     where = "config.json" if checkpoint.present else "checkpoint.declared"
     try:
         geometry = read_geometry(checkpoint.config)
-        capacity = plan_capacity(config, geometry, kv_cache_memory_bytes(config))
-        budget = plan_budget(config, geometry, checkpoint)
+        draft_geometry = read_geometry(draft.config) if draft is not None and draft.config else None
+        capacity = plan_capacity(config, geometry, kv_cache_memory_bytes(config), draft_geometry)
+        budget = plan_budget(config, geometry, checkpoint, draft)
     except ConfigurationError as error:
         message = f"{error.what}{f': {error.why}' if error.why else ''}"
         return Sizes(findings=(Finding("capacity-unknown", Severity.warn, error.where or where, message, error.fix),))
@@ -73,7 +86,23 @@ def _sizes(config: DeploymentConfig, checkpoint: CheckpointFacts) -> Sizes:
     if budget.unknown:
         message = f"nothing is counted for {', '.join(budget.unknown)}"
         unknown += (Finding("memory-unknown", Severity.info, "memory of one rank", message),)
-    return Sizes(budget.by_purpose(), capacity, (*unknown, *_too_small(config, capacity)))
+    fitting = (*_too_small(config, capacity), *memory_findings(config, budget, capacity, machine))
+    return Sizes(budget, capacity, (*unknown, *fitting))
+
+
+def _draft_not_here(config: DeploymentConfig, draft: CheckpointFacts | None) -> tuple[Finding, ...]:
+    """The engine fetches nothing, so a draft must be on this machine before it starts."""
+    if draft is None or draft.present:
+        return ()
+    if config.speculative.draft_path:
+        message = f"the folder {config.speculative.draft_path} does not exist"
+        return (
+            Finding("draft-not-here", Severity.refuse, "speculative.draft_path", message, "name the draft's folder"),
+        )
+    speculative = config.speculative
+    message = f"{speculative.draft_repository} is not, or not wholly, on this machine, and serve fetches no drafts"
+    fix = f"hf download {speculative.draft_repository} --revision {speculative.draft_revision}"
+    return (Finding("draft-not-here", Severity.warn, "speculative.draft_repository", message, fix),)
 
 
 def _too_small(config: DeploymentConfig, capacity: Capacity) -> tuple[Finding, ...]:

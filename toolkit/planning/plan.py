@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Any
 
+from toolkit.planning.budget import Budget
+
 PLAN_SCHEMA = 1
 
 
@@ -98,11 +100,16 @@ class Plan:
     inherit: tuple[str, ...]
     """Variables of the calling shell that the engine may see besides."""
     view: View
-    memory: Mapping[str, int]
-    """Bytes by purpose, for one rank."""
+    budget: Budget
+    """What takes memory on one rank, each number with its source and margin."""
     capacity: Capacity | None
     switches: tuple[SwitchValue, ...]
     findings: tuple[Finding, ...]
+
+    @property
+    def memory(self) -> Mapping[str, int]:
+        """Bytes by purpose, for one rank."""
+        return self.budget.by_purpose()
 
     @property
     def refused(self) -> bool:
@@ -113,5 +120,6 @@ class Plan:
         """The plan as plain data (schema PLAN_SCHEMA)."""
         data = asdict(self)
         data["schema"] = PLAN_SCHEMA
+        data["memory"], data["budget"] = dict(self.memory), self.budget.to_json()
         data["findings"] = [{**asdict(finding), "severity": finding.severity.value} for finding in self.findings]
         return data

@@ -10,7 +10,7 @@ from typing import Any
 from toolkit.checkpoint.facts import CheckpointFacts
 from toolkit.checkpoint.local import read_facts
 from toolkit.checkpoint.progress import Progress
-from toolkit.checkpoint.sources import fetch, locate
+from toolkit.checkpoint.sources import fetch, locate, locate_draft
 from toolkit.config.schema.checkpoint import SourceKind
 from toolkit.config.schema.launcher import LauncherKind
 from toolkit.config.schema.verbs import ServeConfig
@@ -38,13 +38,14 @@ class Planned:
     plan: Plan
     checkpoint: CheckpointFacts
     machine: MachineFacts
+    draft: CheckpointFacts | None = None
 
 
 def plan_now(config: ServeConfig, recipe: str) -> Planned:
     """The plan for this machine as it is now."""
     machine = probe([(config.server.host, config.server.port)])
-    checkpoint = locate(config.checkpoint)
-    return Planned(make_plan(config, recipe, checkpoint, machine), checkpoint, machine)
+    checkpoint, draft = locate(config.checkpoint), locate_draft(config.speculative)
+    return Planned(make_plan(config, recipe, checkpoint, machine, draft), checkpoint, machine, draft)
 
 
 def refuse(plan: Plan) -> None:
@@ -100,9 +101,9 @@ def on_view(planned: Planned, config: ServeConfig, view: View) -> Planned:
     if view.path is None or Path(view.path) == planned.checkpoint.root:
         return replace(planned, plan=replace(planned.plan, view=view))
     facts = read_facts(Path(view.path), planned.checkpoint.name)
-    plan = make_plan(config, planned.plan.recipe, facts, planned.machine)
+    plan = make_plan(config, planned.plan.recipe, facts, planned.machine, planned.draft)
     refuse(plan)
-    return Planned(replace(plan, view=view), facts, planned.machine)
+    return replace(planned, plan=replace(plan, view=view), checkpoint=facts)
 
 
 def request_for(

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import Optional
+
+
+class EmbeddingPlace(Enum):
+    """Where the table of an n-gram embedding lies."""
+
+    gpu = "gpu"
+    pinned = "pinned"
+    disk = "disk"
 
 
 @dataclass
@@ -26,3 +35,5 @@ class LimitsConfig:
     """Tokens of a KV block; null takes the smallest that fits the model."""
     prefix_caching: bool = True
     """Reuse the KV blocks of common prompt beginnings."""
+    ngram_embedding: EmbeddingPlace = EmbeddingPlace.pinned
+    """Table of a model's n-gram embedding: `pinned` (locked host memory that the GPU reads), `gpu`, or `disk`."""

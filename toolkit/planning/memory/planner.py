@@ -2,77 +2,118 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from toolkit.checkpoint.facts import CheckpointFacts
 from toolkit.config.schema.engine import EngineName
+from toolkit.config.schema.limits import EmbeddingPlace, LimitsConfig
 from toolkit.config.schema.verbs import DeploymentConfig
+from toolkit.planning.budget import Budget, Place, Term
 from toolkit.planning.capacity.caches import ELEMENT_BYTES
 from toolkit.planning.geometry.model import ModelGeometry
 from toolkit.planning.geometry.shards import rank_of
 from toolkit.planning.kv_memory import kv_cache_memory_bytes
-from toolkit.planning.memory.budget import Budget, Place, Term
 from toolkit.planning.memory.embedding import table_bytes
-from toolkit.planning.memory.published import CPU_PROCESSES_BYTES, DRAFT_BYTES
-from toolkit.planning.memory.weights import packed_copies, weights_term, widened_scales
-from toolkit.planning.memory.workspaces import logits, prefill_bridge
+from toolkit.planning.memory.published import ACTIVATIONS_MARGIN, CPU_PROCESSES_BYTES, DRAFT_BYTES
+from toolkit.planning.memory.weights import packed_copies, rank_bytes, vision_term, weights_term, widened_scales
+from toolkit.planning.memory.workspaces import activations, logits, prefill_bridge
 from toolkit.planning.switch_values import default
 
-_NO_NUMBER_ON_GPU = ("CUDA context", "NCCL buffers", "activations", "CUDA graphs")
-"""Terms that nobody has published for a V100; the engine finds them by profiling."""
+KV = "KV cache and recurrent state"
 
 
-def plan_budget(config: DeploymentConfig, geometry: ModelGeometry, facts: CheckpointFacts | None = None) -> Budget:
+def plan_budget(
+    config: DeploymentConfig,
+    geometry: ModelGeometry,
+    facts: CheckpointFacts | None = None,
+    draft: CheckpointFacts | None = None,
+) -> Budget:
     """Return one rank's budget: each term with its source and margin, and the purposes that have no number.
 
+    draft: what is known of a draft model's own checkpoint.
     Raises ConfigurationError where the model does not divide over ranks.
     """
-    limits = config.limits
-    terms = [weights_term(geometry, facts, limits.tensor_parallel, ELEMENT_BYTES[config.engine.dtype])]
-    terms += _engine_terms(config, geometry)
+    ranks, element = config.limits.tensor_parallel, ELEMENT_BYTES[config.engine.dtype]
+    terms = [weights_term(geometry, facts, ranks, element), *_optional(vision_term(geometry, facts, ranks, element))]
+    terms += [*_optional(_draft(config, draft)), *_work(config, geometry), *_engine_terms(config, geometry)]
     kv = kv_cache_memory_bytes(config)
     if kv is not None:
-        terms.append(Term("KV cache and recurrent state", kv, "as the engine is told"))
-    return Budget(tuple(term for term in terms if term.bytes), tuple(_unknown(config, geometry, kv)))
+        terms.append(Term(KV, kv, "as the engine is told"))
+    counted = tuple(term for term in terms if term.bytes)
+    return Budget(counted, tuple(_unknown(config, geometry, {term.purpose for term in counted})))
+
+
+def _work(config: DeploymentConfig, geometry: ModelGeometry) -> Iterator[Term]:
+    """What computing a step takes."""
+    limits = config.limits
+    size = activations(
+        geometry,
+        rank_of(geometry, limits.tensor_parallel),
+        limits.max_num_batched_tokens,
+        ELEMENT_BYTES[config.engine.dtype],
+    )
+    source = "the widest layer for the tokens of one step; margin from a published peak"
+    yield Term("activations", size, source, ACTIVATIONS_MARGIN)
+    drafted = logits(geometry, limits.max_num_seqs, config.speculative.tokens)
+    yield Term("logits", drafted, "rows of one step x vocabulary x 4 bytes")
 
 
 def _engine_terms(config: DeploymentConfig, geometry: ModelGeometry) -> Iterator[Term]:
-    limits, rows = config.limits, config.limits.max_num_seqs
-    drafted = logits(geometry, rows, config.speculative.tokens)
-    yield Term("logits", drafted, "rows of one step x vocabulary x 4 bytes")
+    limits = config.limits
     if config.engine.name is EngineName.cpu:
         yield Term("engine processes", CPU_PROCESSES_BYTES, "measured with a model of no size, vLLM 0.32", 0.2)
         return
-    rank = rank_of(geometry, limits.tensor_parallel)
     scales = widened_scales(geometry, limits.tensor_parallel)
     yield Term("NVFP4 scales in FP16", scales, "one byte more for every 16 weights")
     if _on(config, "nvfp4_qpn2"):
         copies = sum(packed_copies(geometry, limits.tensor_parallel))
         yield Term("packed NVFP4 copies", copies, "4-bit codes and FP8 scales at padded widths; published for the 27B")
     if config.kv.dtype != "float16":
-        bridge = prefill_bridge(geometry, rank, limits.max_model_len)
+        bridge = prefill_bridge(geometry, rank_of(geometry, limits.tensor_parallel), limits.max_model_len)
         yield Term("FP8 prefill bridge", bridge, "keys and values of the longest request in FP16; published")
-    draft = DRAFT_BYTES.get(config.speculative.draft_repository or "", 0)
-    if config.speculative.method == "dflash2" and draft:
-        yield Term("draft model", draft // limits.tensor_parallel, "its file, divided over ranks", 0.1)
-    table = table_bytes(geometry)
-    if table:
-        source = "rows x elements in FP8, divided over ranks; published as 47.684 GiB in all"
-        yield Term("n-gram embedding", table // limits.tensor_parallel, source, place=Place.host)
+    yield _table(limits, table_bytes(geometry))
 
 
-def _unknown(config: DeploymentConfig, geometry: ModelGeometry, kv: int | None) -> Iterator[str]:
+def _table(limits: LimitsConfig, size: int) -> Term:
+    source = "rows x elements in FP8, divided over ranks; published as 47.684 GiB in all"
+    place = _PLACES[limits.ngram_embedding]
+    return Term("n-gram embedding", size // limits.tensor_parallel, source, place=place, locked=place is Place.host)
+
+
+_PLACES = {EmbeddingPlace.gpu: Place.device, EmbeddingPlace.pinned: Place.host, EmbeddingPlace.disk: Place.disk}
+
+
+def _draft(config: DeploymentConfig, draft: CheckpointFacts | None) -> Term | None:
+    if config.speculative.method != "dflash2":
+        return None
+    ranks = config.limits.tensor_parallel
+    if draft is not None and draft.tensors:
+        size = rank_bytes(draft.tensors.values(), ranks)
+        return Term("draft model", size, "its tensor headers, matrices divided over ranks", 0.05)
+    published = DRAFT_BYTES.get(config.speculative.draft_repository or "")
+    if published is None or config.speculative.draft_path:
+        return None
+    return Term("draft model", published // ranks, "its published file, divided over ranks", 0.1)
+
+
+def _unknown(config: DeploymentConfig, geometry: ModelGeometry, counted: Collection[str]) -> Iterator[str]:
+    """Purposes that take memory and for which nobody has published a number or a formula."""
     if config.engine.name is EngineName.v100:
-        yield from _NO_NUMBER_ON_GPU
-    else:
-        yield "activations"
-    if kv is None:
-        yield "KV cache and recurrent state"
+        yield "CUDA context"
+        if config.limits.tensor_parallel > 1:
+            yield "NCCL buffers"
+        if config.engine.compile:
+            yield "CUDA graphs"
+    if KV not in counted:
+        yield KV
     if geometry.vision is not None:
         yield "image and video buffers"
-    repository = config.speculative.draft_repository or ""
-    if config.speculative.method == "dflash2" and repository not in DRAFT_BYTES:
+    if config.speculative.method == "dflash2" and "draft model" not in counted:
         yield "draft model"
+
+
+def _optional(term: Term | None) -> tuple[Term, ...]:
+    return () if term is None else (term,)
 
 
 def _on(config: DeploymentConfig, switch: str) -> bool:

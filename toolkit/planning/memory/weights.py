@@ -6,14 +6,16 @@ import math
 from collections.abc import Iterable
 
 from toolkit.checkpoint.facts import CheckpointFacts, TensorFacts
+from toolkit.planning.budget import Term
 from toolkit.planning.geometry.model import ModelGeometry
 from toolkit.planning.geometry.quantization import Scheme
 from toolkit.planning.geometry.shards import Projection, projections, rank_of
-from toolkit.planning.memory.budget import Term
 from toolkit.planning.memory.embedding import is_table, table_bytes
+from toolkit.planning.memory.vision import is_vision, vision_weights
 
 _UNQUANTISED = ("lm_head", "mlp.gate")
 """Linear layers that every published quantised checkpoint of these families keeps in 16 bits."""
+_FROM_HEADERS = "the checkpoint's tensor headers, matrices divided over ranks"
 _DECLARED_MARGIN = 0.05
 """Calibrated on Flash-Next: 25.414 GiB after start with a 4 GiB cache, where the terms come to 24.8."""
 _SHAPES_MARGIN = 0.5
@@ -26,16 +28,33 @@ def weights_term(
     """Estimate the weights that one rank loads.
 
     element_bytes: bytes of an unquantised weight in the engine's element type.
-    The n-gram embedding's table stays on the host and is not counted.
+    The n-gram embedding's table and the vision encoder are terms of their own.
     """
     if facts is not None and facts.tensors:
-        size = sum(_share(tensor, tensor_parallel) for tensor in _loaded(facts.tensors.values()))
-        return Term("weights", size, "the checkpoint's tensor headers, matrices divided over ranks", 0.05)
+        return Term("weights", rank_bytes(_text(facts), tensor_parallel), _FROM_HEADERS, 0.05)
     if facts is not None and facts.weight_bytes is not None:
         size = (facts.weight_bytes - table_bytes(geometry)) // tensor_parallel
         return Term("weights", size, "the checkpoint's declared size, divided over ranks", _DECLARED_MARGIN)
     size = _from_shapes(geometry, tensor_parallel, element_bytes)
     return Term("weights", size, "shapes and weight format; no vision encoder, no next-token head", _SHAPES_MARGIN)
+
+
+def vision_term(
+    geometry: ModelGeometry, facts: CheckpointFacts | None, tensor_parallel: int, element_bytes: int
+) -> Term | None:
+    """Estimate the vision encoder's weights on one rank; None where there is none, or the declared size has it."""
+    if facts is not None and facts.tensors:
+        found = [tensor for tensor in facts.tensors.values() if is_vision(tensor.name)]
+        return Term("vision encoder", rank_bytes(found, tensor_parallel), _FROM_HEADERS, 0.05) if found else None
+    if geometry.vision is None or (facts is not None and facts.weight_bytes is not None):
+        return None
+    size = vision_weights(geometry.vision) * element_bytes // tensor_parallel
+    return Term("vision encoder", size, "its layers' shapes, divided over ranks; no patch embedding", _SHAPES_MARGIN)
+
+
+def rank_bytes(tensors: Iterable[TensorFacts], tensor_parallel: int) -> int:
+    """Return one rank's bytes of some tensors: matrices are divided, vectors and scalars are not."""
+    return sum(_share(tensor, tensor_parallel) for tensor in tensors)
 
 
 def packed_copies(geometry: ModelGeometry, tensor_parallel: int) -> tuple[int, int]:
@@ -61,12 +80,11 @@ def _in_nvfp4(geometry: ModelGeometry, tensor_parallel: int) -> tuple[Projection
     return tuple(p for p in projections(geometry, tensor_parallel) if p.name not in _UNQUANTISED)
 
 
-def _loaded(tensors: Iterable[TensorFacts]) -> Iterable[TensorFacts]:
-    return (tensor for tensor in tensors if not is_table(tensor.name))
+def _text(facts: CheckpointFacts) -> Iterable[TensorFacts]:
+    return (tensor for tensor in facts.tensors.values() if not is_table(tensor.name) and not is_vision(tensor.name))
 
 
 def _share(tensor: TensorFacts, tensor_parallel: int) -> int:
-    """A rank's bytes of one tensor: matrices are divided, vectors and scalars are not."""
     divided = len(tensor.shape) >= 2 and max(tensor.shape) >= tensor_parallel
     return math.ceil(tensor.num_bytes / tensor_parallel) if divided else tensor.num_bytes
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import Enum
+from typing import Any
 
 
 class Place(Enum):
@@ -14,6 +15,8 @@ class Place(Enum):
     """The GPU's; on the CPU engine, the machine's."""
     host = "host"
     """The machine's, beside a GPU's."""
+    disk = "disk"
+    """Files that are mapped and read on demand; spare memory of the machine caches them."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,8 @@ class Term:
     margin: float = 0.0
     """Share by which the true number may be larger."""
     place: Place = Place.device
+    locked: bool = False
+    """Host memory that may not be paged out, which `ulimit -l` bounds for each process."""
 
     @property
     def most(self) -> int:
@@ -38,7 +43,7 @@ class Term:
 class Budget:
     """One rank's memory by purpose."""
 
-    terms: tuple[Term, ...]
+    terms: tuple[Term, ...] = ()
     unknown: tuple[str, ...] = ()
     """Purposes that take memory and have no number yet; `most` is too small by them."""
 
@@ -51,7 +56,14 @@ class Budget:
         return sum(term.most for term in self.terms if term.place is place)
 
     def by_purpose(self) -> Mapping[str, int]:
-        """Bytes by purpose; host memory is named so."""
-        return {
-            term.purpose if term.place is Place.device else f"{term.purpose} (host)": term.bytes for term in self.terms
-        }
+        """Bytes by purpose; what is not in the device's memory is named so."""
+        return {_named(term): term.bytes for term in self.terms}
+
+    def to_json(self) -> dict[str, Any]:
+        """The budget as plain data; `total` and `most` are the device's."""
+        terms = [{**asdict(term), "place": term.place.value, "most": term.most} for term in self.terms]
+        return {"terms": terms, "unknown": list(self.unknown), "total": self.total(), "most": self.most()}
+
+
+def _named(term: Term) -> str:
+    return term.purpose if term.place is Place.device else f"{term.purpose} ({term.place.value})"

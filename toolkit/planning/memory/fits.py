@@ -1,0 +1,102 @@
+"""Whether a budget fits into the memories that it is for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from toolkit.config.schema.engine import EngineName
+from toolkit.config.schema.limits import EmbeddingPlace
+from toolkit.config.schema.verbs import DeploymentConfig
+from toolkit.machine.facts import MachineFacts
+from toolkit.planning.budget import Budget, Place
+from toolkit.planning.memory.planner import KV
+from toolkit.planning.plan import Capacity, Finding, Severity
+
+GIB = 2**30
+
+
+def device_limit(config: DeploymentConfig) -> int | None:
+    """Bytes of one GPU that the engine may take; None where the deployment names no GPU memory.
+
+    An engine that is told its cache's bytes may take the whole GPU; one that profiles stays within its share.
+    """
+    memory = config.hardware.gpu_memory_bytes
+    if config.engine.name is not EngineName.v100 or memory <= 0:
+        return None
+    if config.limits.kv_cache_memory_bytes is not None:
+        return memory
+    return int(memory * config.limits.gpu_memory_utilization)
+
+
+def least_needed(budget: Budget, capacity: Capacity) -> int:
+    """Bytes of the terms without margins, and of a cache that holds one full request and the null block."""
+    if any(term.purpose == KV for term in budget.terms):
+        return budget.total()
+    return budget.total() + (capacity.blocks_per_request + 1) * capacity.bytes_per_block
+
+
+def memory_findings(
+    config: DeploymentConfig, budget: Budget, capacity: Capacity, machine: MachineFacts
+) -> Iterator[Finding]:
+    """What does not fit into a GPU, and what does not fit beside it."""
+    yield from _device(config, budget, capacity)
+    yield from _host(config, budget, machine)
+
+
+def _device(config: DeploymentConfig, budget: Budget, capacity: Capacity) -> Iterator[Finding]:
+    limit = device_limit(config)
+    if limit is None:
+        return
+    least = least_needed(budget, capacity)
+    margins = budget.most() - budget.total()
+    where = "memory of one rank"
+    if least > limit:
+        yield Finding(
+            "gpu-memory-short",
+            Severity.refuse,
+            where,
+            f"at least {least / GIB:.2f} GiB are needed, and the engine may take {limit / GIB:.2f} GiB of a GPU",
+            "plan fit=true proposes changes that make it fit",
+        )
+    elif least + margins > limit:
+        yield Finding(
+            "gpu-memory-tight",
+            Severity.warn,
+            where,
+            f"{least / GIB:.2f} GiB are needed, {(least + margins) / GIB:.2f} GiB with all margins, and the engine may "
+            f"take {limit / GIB:.2f} GiB of a GPU",
+            "leave more room: a shorter context, fewer sequences, a smaller cache",
+        )
+
+
+def _host(config: DeploymentConfig, budget: Budget, machine: MachineFacts) -> Iterator[Finding]:
+    if config.engine.name is not EngineName.v100:
+        return
+    ranks = config.limits.tensor_parallel
+    needed = budget.total(Place.host) * ranks
+    if needed > machine.memory_bytes > 0:
+        yield Finding(
+            "host-memory-short",
+            Severity.warn,
+            "limits.ngram_embedding",
+            f"{needed / GIB:.2f} GiB stay in the machine's memory, which has {machine.memory_bytes / GIB:.2f} GiB",
+            "limits.ngram_embedding=gpu if the GPUs have room, or a machine with more memory",
+        )
+    locked = sum(term.bytes for term in budget.terms if term.locked)
+    if machine.lockable_bytes is not None and 0 <= machine.lockable_bytes < locked:  # negative: no limit is set
+        yield Finding(
+            "locked-memory-short",
+            Severity.warn,
+            "ulimit -l",
+            f"each rank locks {locked / GIB:.2f} GiB of host memory, and a process may lock "
+            f"{machine.lockable_bytes / GIB:.2f} GiB",
+            "ulimit -l unlimited (LimitMEMLOCK=infinity in a systemd unit, --ulimit memlock=-1 with docker)",
+        )
+    if config.limits.ngram_embedding is EmbeddingPlace.disk and budget.total(Place.disk):
+        yield Finding(
+            "embedding-on-disk",
+            Severity.refuse,
+            "limits.ngram_embedding",
+            f"vLLM {config.engine.version} keeps the n-gram embedding's table on GPUs or in locked memory, not on disk",
+            "limits.ngram_embedding=pinned or gpu",
+        )
