@@ -67,8 +67,9 @@ def lint(_context: Context) -> None:
 
 @task
 def docs(_context: Context) -> None:
-    """Write the pages that are generated from the schema."""
+    """Write the pages that are generated from the schema and from the rules."""
     call("toolkit.config.docs")
+    call("toolkit.planning.rules.page")
 
 
 @task

@@ -96,6 +96,24 @@ def _eager_merge(parts: Tensor, lse: Tensor) -> Tensor:
     return (weights.unsqueeze(-1) * parts.float()).sum(0).half()
 
 
+def _eager_gemma_norm(x: Tensor, residual: Tensor, weight: Tensor) -> Tensor:
+    wide = x.float() + residual.float()
+    residual.copy_(wide)
+    return (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + 1e-6) * (1.0 + weight.float())).half()
+
+
+def gemma_work(rows: int, columns: int) -> Work:
+    """gemma_rms_norm with an fp32 residual, which is read and written."""
+    x, out = torch.randn(rows, columns, device="cuda").half(), torch.empty(rows, columns, dtype=HALF, device="cuda")
+    residual, weight = torch.randn(rows, columns, device="cuda"), torch.randn(columns, device="cuda").half()
+    return Work(
+        f"gemma_rms_norm {rows}x{columns}",
+        2 * x.nbytes + 2 * residual.nbytes,
+        lambda: torch.ops.volta.gemma_rms_norm(out, x, residual, weight, 1e-6),
+        lambda: _eager_gemma_norm(x, residual, weight),
+    )
+
+
 def norm_work(rows: int, columns: int) -> list[Work]:
     """rms_norm and fused_add_rms_norm."""
     x, out = torch.randn(rows, columns, device="cuda").half(), torch.empty(rows, columns, dtype=HALF, device="cuda")
@@ -204,6 +222,7 @@ def works() -> list[Work]:
     return [
         *norm_work(32768, 5120),
         *norm_work(262144, 128)[:1],
+        gemma_work(16384, 8192),
         silu_work(16384, 8704),
         *cache_work(262144, 4, 256),
         rotary_work(65536, 24, 128),

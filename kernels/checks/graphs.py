@@ -17,6 +17,7 @@ def _layer(x: Tensor, residual: Tensor, weight: Tensor, cache: Tensor, state: di
     normed = torch.empty_like(x)
     ops.rms_norm(normed, x, weight, 1e-6)
     ops.fused_add_rms_norm(normed, residual, weight, 1e-6)
+    ops.gemma_rms_norm(normed, normed, residual, weight, 1e-6)
     gated = torch.empty(tokens, x.size(1) // 2, dtype=x.dtype, device=x.device)
     ops.silu_and_mul(gated, normed)
     heads = gated.unflatten(1, (-1, 64))

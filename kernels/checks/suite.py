@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from kernels.checks import activation, alias, kv_cache, merge, norm, rotary
+from kernels.checks import activation, alias, gemma_norm, kv_cache, merge, norm, rotary
 from kernels.checks.compare import FLOAT, HALF, Deviation
 
 _NAMES = {HALF: "f16", FLOAT: "f32"}
@@ -23,7 +23,8 @@ class Case:
 
 def cases() -> tuple[Case, ...]:
     """All cases, in a fixed order, with distinct names."""
-    return tuple(itertools.chain(_norm(), _activation(), _rotary(), _kv_cache(), _merge(), _alias()))
+    groups = _norm(), _gemma_norm(), _activation(), _rotary(), _kv_cache(), _merge(), _alias()
+    return tuple(itertools.chain(*groups))
 
 
 def _case(name: str, check: Callable[..., Deviation | None], *arguments: Any, **options: Any) -> Case:
@@ -41,6 +42,17 @@ def _norm() -> Iterator[Case]:
         for columns in (128, 1000, 5120):
             yield _case(f"rms_norm-{_NAMES[dtype]}-batch-invariant-{columns}", norm.batch_invariant, dtype, columns)
     yield Case("rms_norm-special-values", lambda device, _seed: norm.special_values(device))
+
+
+def _gemma_norm() -> Iterator[Case]:
+    for (kind, form), shape, shift in itertools.product(enumerate(gemma_norm.FORMS), gemma_norm.SHAPES, (0, 1)):
+        name = f"gemma_rms_norm-form{kind}-{shape[0]}x{shape[1]}-shift{shift}"
+        yield _case(name, gemma_norm.norm, form, shape, shift=shift)
+    for (kind, form), columns in itertools.product(enumerate(gemma_norm.FORMS), (128, 1000, 8192, 8193)):
+        yield _case(f"gemma_rms_norm-form{kind}-same-bits-{columns}", gemma_norm.same_in_any_batch, form, columns)
+    yield _case("gemma_rms_norm-plain-form", gemma_norm.plain_form)
+    yield Case("gemma_rms_norm-unrounded-sum", lambda device, _seed: gemma_norm.unrounded_sum(device))
+    yield Case("gemma_rms_norm-special-values", lambda device, _seed: gemma_norm.special_values(device))
 
 
 def _activation() -> Iterator[Case]:

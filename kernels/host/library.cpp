@@ -14,6 +14,9 @@ void prepare(std::int64_t device) { volta::prepare(static_cast<int>(device)); }
 STABLE_TORCH_LIBRARY(volta, m) {
   m.def("rms_norm(Tensor(a!) result, Tensor input, Tensor? weight, float epsilon) -> ()");
   m.def("fused_add_rms_norm(Tensor(a!) input, Tensor(b!) residual, Tensor? weight, float epsilon) -> ()");
+  m.def(
+      "gemma_rms_norm(Tensor(a!) result, Tensor input, Tensor(b!)? residual, Tensor weight, float epsilon, "
+      "float offset=1.0) -> ()");
   m.def("silu_and_mul(Tensor(a!) result, Tensor input) -> ()");
   m.def("gelu_and_mul(Tensor(a!) result, Tensor input) -> ()");
   m.def("gelu_tanh_and_mul(Tensor(a!) result, Tensor input) -> ()");
@@ -37,6 +40,7 @@ STABLE_TORCH_LIBRARY(volta, m) {
 #define VOLTA_OPERATORS(m)                                         \
   m.impl("rms_norm", TORCH_BOX(&volta::rms_norm));                 \
   m.impl("fused_add_rms_norm", TORCH_BOX(&volta::fused_add_rms_norm)); \
+  m.impl("gemma_rms_norm", TORCH_BOX(&volta::gemma_rms_norm));     \
   m.impl("silu_and_mul", TORCH_BOX(&volta::silu_and_mul));         \
   m.impl("gelu_and_mul", TORCH_BOX(&volta::gelu_and_mul));         \
   m.impl("gelu_tanh_and_mul", TORCH_BOX(&volta::gelu_tanh_and_mul)); \

@@ -13,6 +13,9 @@ using torch::stable::Tensor;
 void rms_norm(const Tensor& result, const Tensor& input, const std::optional<Tensor>& weight, double epsilon);
 void fused_add_rms_norm(
     const Tensor& input, const Tensor& residual, const std::optional<Tensor>& weight, double epsilon);
+void gemma_rms_norm(
+    const Tensor& result, const Tensor& input, const std::optional<Tensor>& residual, const Tensor& weight, double epsilon,
+    double offset);
 
 void silu_and_mul(const Tensor& result, const Tensor& input);
 void gelu_and_mul(const Tensor& result, const Tensor& input);

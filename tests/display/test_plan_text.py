@@ -115,6 +115,21 @@ def test_the_gravest_finding_is_last():
     assert text(findings([])) == ""
 
 
+def test_rules_that_wait_for_the_same_fact_are_named_together():
+    found = [
+        Finding("a", Severity.unchecked, "x", "not checked, as nobody knows"),
+        Finding("b", Severity.unchecked, "y", "not checked, as nobody knows"),
+        Finding("c", Severity.unchecked, "z", "not checked, as nobody asked", "ask"),
+    ]
+    assert text(findings(found)).splitlines()[2:] == [
+        "  unknown  a, b",
+        "           not checked, as nobody knows",
+        "  unknown  c at z",
+        "           not checked, as nobody asked",
+        "           fix: ask",
+    ]
+
+
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_nothing_is_wider_than_the_page_but_lines_to_be_pasted(width):
     plan = planned(cases.on_v100(engine__dtype="bfloat16", limits__tensor_parallel=5), cases.machine())

@@ -40,6 +40,16 @@ WRONG = {
         lambda: (half(2, 3, 4, 8), half(4, 9, 16, 8)[::2, ::3, ::4], None, 1e-6),
         "input has rows at more than two independent strides",
     ),
+    "residual's type": (
+        "gemma_rms_norm",
+        lambda: (half(2, 8).float(), half(2, 8).float(), half(2, 8), half(8), 1e-6),
+        "residual must be float32 when input is float32",
+    ),
+    "residual's shape": (
+        "gemma_rms_norm",
+        lambda: (half(2, 8), half(2, 8), half(2, 9), half(8), 1e-6),
+        "residual.size(1) must be 8, not 9",
+    ),
     "odd width": (
         "silu_and_mul",
         lambda: (half(2, 4), half(2, 9)),
@@ -107,6 +117,7 @@ def test_no_driver_is_said_plainly(volta):
 def test_empty_tensors_are_no_work(shape, volta):
     volta.rms_norm(half(*shape), half(*shape), None, 1e-6)
     volta.fused_add_rms_norm(half(*shape), half(*shape), None, 1e-6)
+    volta.gemma_rms_norm(half(*shape), half(*shape), half(*shape), half(shape[1]), 1e-6)
     volta.silu_and_mul(half(*shape), half(shape[0], 2 * shape[1]))
     volta.rotary_embedding(SLOTS[:0], half(0, 64), half(0, 32), 32, half(9, 32), True)
     volta.kv_cache_write(half(0, 1, 8), half(0, 1, 8), cache(0, 4, 1, 8), cache(0, 4, 1, 8), SLOTS[:0], ONE, ONE)
@@ -121,6 +132,7 @@ def test_operators_pass_torchs_own_check(volta):
     x, weight = torch.randn(4, 16).half(), torch.randn(16).half()
     torch.library.opcheck(volta.rms_norm.default, (torch.empty_like(x), x, weight, 1e-6))
     torch.library.opcheck(volta.fused_add_rms_norm.default, (x.clone(), x.clone(), None, 1e-6))
+    torch.library.opcheck(volta.gemma_rms_norm.default, (torch.empty_like(x), x, x.clone(), weight, 1e-6))
     torch.library.opcheck(volta.silu_and_mul.default, (half(4, 8), x))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 MARKS = {
+    Severity.unchecked: ("unknown", "magenta"),
     Severity.info: ("note", "cyan"),
     Severity.warn: ("warning", "yellow"),
     Severity.refuse: ("refused", "bold red"),
@@ -54,11 +56,23 @@ def findings(found: Sequence[Finding]) -> Iterator[RenderableType]:
     if found:
         yield from _title("findings")
     for severity, (label, style) in MARKS.items():
-        for finding in found:
-            if finding.severity is severity:
-                said = [Text.assemble((finding.rule, "bold"), f" at {finding.where}"), finding.message]
-                said += [f"fix: {finding.fix}"] if finding.fix else []
-                yield _rows(((Text(label if not row else "", style), line) for row, line in enumerate(said)), 7)
+        for names, finding in _alike([finding for finding in found if finding.severity is severity]):
+            said = [Text.assemble((names, "bold"), f" at {finding.where}" if finding.where else ""), finding.message]
+            said += [f"fix: {finding.fix}"] if finding.fix else []
+            yield _rows(((Text(label if not row else "", style), line) for row, line in enumerate(said)), 7)
+
+
+def _alike(found: Sequence[Finding]) -> Iterator[tuple[str, Finding]]:
+    """Each finding with its rule's name; those that wait for the same fact are one, with all their names."""
+    waiting: dict[tuple[str, str], list[Finding]] = {}
+    for finding in found:
+        if finding.severity is Severity.unchecked:
+            waiting.setdefault((finding.message, finding.fix), []).append(finding)
+        else:
+            yield finding.rule, finding
+    for same in waiting.values():
+        where = same[0].where if len({finding.where for finding in same}) == 1 else ""
+        yield ", ".join(dict.fromkeys(finding.rule for finding in same)), replace(same[0], where=where)
 
 
 def at(values: Mapping[str, Any], key: str) -> Any:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 MUTATING = (
     "rms_norm",
     "fused_add_rms_norm",
+    "gemma_rms_norm",
     "silu_and_mul",
     "gelu_and_mul",
     "gelu_tanh_and_mul",

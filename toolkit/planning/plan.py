@@ -13,11 +13,13 @@ PLAN_SCHEMA = 1
 
 
 class Severity(Enum):
-    """How much a finding weighs: `refuse` stops a serve, `warn` and `info` do not."""
+    """How much a finding weighs: `refuse` stops a serve, the others do not."""
 
     refuse = "refuse"
     warn = "warn"
     info = "info"
+    unchecked = "unchecked"
+    """A fact that the rule needs is missing, so nobody knows."""
 
 
 @dataclass(frozen=True)

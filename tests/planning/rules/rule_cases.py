@@ -1,6 +1,7 @@
 """For each rule, plans that break it with what it then says, and plans on the right side of its edge."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import cases
 
@@ -20,7 +21,10 @@ XQA = "VLLM_FLASH_V100_DECODE_USE_XQA"
 
 @dataclass
 class Case:
-    """One context; `says` is the finding's where, message and fix, or None where the rule lets it pass."""
+    """One context; `says` is the finding's where, message and fix, or None where the rule lets it pass.
+
+    unchecked: the rule says that it does not know, as a fact is missing.
+    """
 
     rule: str
     says: tuple[str, str, str] | None
@@ -28,6 +32,12 @@ class Case:
     checkpoint: CheckpointFacts = field(default_factory=cases.facts)
     machine: MachineFacts = field(default_factory=cases.machine)
     recipe: str = ""
+    unchecked: bool = False
+
+
+def waits(rule: str, where: str, fact: str, config: DeploymentConfig, *, fix: str = "", **rest: Any) -> Case:
+    """A case in which a rule lacks a fact."""
+    return Case(rule, (where, f"not checked, as {fact}", fix), config, unchecked=True, **rest)
 
 
 def absent(why: str | None = None) -> CheckpointFacts:
@@ -142,7 +152,16 @@ CASES = [
         config(limits__max_model_len=8193),
     ),
     Case("context-too-long", None, config(limits__max_model_len=8192)),
-    Case("context-too-long", None, config(limits__max_model_len=8193), cases.facts(config={})),
+    *(
+        waits(
+            "context-too-long",
+            "limits.max_model_len",
+            "config.json does not say for how many positions the model was trained",
+            config(limits__max_model_len=8193),
+            checkpoint=cases.facts(config=made),
+        )
+        for made in ({}, {"max_position_embeddings": "8192"})
+    ),
     Case(
         "context-too-long",
         (
@@ -285,7 +304,30 @@ CASES = [
         cases.facts(config={"text_config": {"num_attention_heads": 32}}),
     ),
     *(Case("heads-not-divisible", None, config(limits__tensor_parallel=ranks)) for ranks in (0, 1, 2, 3, 4, 6, 12)),
-    Case("heads-not-divisible", None, config(limits__tensor_parallel=5), cases.facts(config={})),
+    waits(
+        "heads-not-divisible",
+        "limits.tensor_parallel",
+        "config.json does not say how many attention heads there are",
+        config(limits__tensor_parallel=5),
+        checkpoint=cases.facts(config={}),
+    ),
+    waits(
+        "kv-heads-not-divisible",
+        "limits.tensor_parallel",
+        "config.json does not say how many KV heads there are",
+        config(limits__tensor_parallel=5),
+        checkpoint=cases.facts(config={}),
+    ),
+    Case(
+        "kv-heads-not-divisible",
+        (
+            "limits.tensor_parallel",
+            "12 KV heads neither divide over nor repeat evenly on 5 ranks",
+            "use a divisor or a multiple of 12",
+        ),
+        config(limits__tensor_parallel=5),
+        cases.facts(config={"num_attention_heads": 12}),
+    ),
     Case(
         "kv-heads-not-divisible",
         (

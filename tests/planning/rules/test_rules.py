@@ -1,5 +1,6 @@
 """Each rule against its cases; a rule without a case fails here."""
 
+import re
 from pathlib import Path
 
 import cases
@@ -7,8 +8,11 @@ import pytest
 from rule_cases import CASES, SEVERITIES, Case, absent
 
 from toolkit.planning.plan import Finding, Severity
-from toolkit.planning.rules.registry import MEANINGLESS, RULES, check
+from toolkit.planning.rules.page import PAGE, page, templates
+from toolkit.planning.rules.registry import MEANINGLESS, MODULES, RULES, check
 from toolkit.planning.rules.rule import Context
+
+ROOT = Path(__file__).parents[3]
 
 
 def findings(case: Case) -> list[Finding]:
@@ -22,14 +26,14 @@ def test_what_a_rule_says(case):
         assert said == []
     else:
         where, message, fix = case.says
-        severity = SEVERITIES.get(case.rule, Severity.refuse)
+        severity = Severity.unchecked if case.unchecked else SEVERITIES.get(case.rule, Severity.refuse)
         assert said == [Finding(case.rule, severity, where, message, fix)]
 
 
 @pytest.mark.parametrize("rule", [rule.id for rule in RULES])
 @pytest.mark.parametrize("breaks", [True, False])
 def test_every_rule_has_both_kinds_of_case(rule, breaks):
-    assert any(case.rule == rule and (case.says is not None) == breaks for case in CASES)
+    assert any(case.rule == rule and (case.says is not None) == breaks for case in CASES if not case.unchecked)
 
 
 def test_no_case_is_left_of_a_rule_that_is_gone():
@@ -38,7 +42,7 @@ def test_no_case_is_left_of_a_rule_that_is_gone():
 
 def test_rules_have_names_of_their_own_and_titles():
     assert len({rule.id for rule in RULES}) == len(RULES)
-    assert all(rule.title for rule in RULES)
+    assert all(rule.title and rule.check.__doc__ for rule in RULES)
     assert {rule.id for rule in RULES} >= MEANINGLESS
 
 
@@ -76,7 +80,7 @@ def test_a_refusal_says_what_to_do(finding):
     where, message, fix = finding.says
     assert where
     assert message
-    assert fix or SEVERITIES.get(finding.rule) is Severity.info
+    assert fix or SEVERITIES.get(finding.rule) is Severity.info or finding.unchecked
 
 
 def test_a_rule_reads_no_file(monkeypatch):
@@ -88,3 +92,29 @@ def test_a_rule_reads_no_file(monkeypatch):
     monkeypatch.setattr("builtins.open", refuse)
     for case in CASES:
         findings(case)
+
+
+def test_every_rule_has_a_public_reference():
+    """An issue, upstream's source, a manual, or a page of ours that is there."""
+    for rule in RULES:
+        assert len(rule.reference) > 5, rule.id
+        page_of_ours = rule.reference.partition(",")[0]
+        if page_of_ours.endswith(".md"):
+            assert (ROOT / page_of_ours).is_file(), rule.id
+
+
+def test_the_page_of_rules_is_current():
+    assert (ROOT / PAGE).read_text(encoding="utf-8") == page(), "run `invoke docs`"
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.says], ids=lambda case: case.rule)
+def test_the_page_shows_what_a_rule_says(case):
+    """Every message and fix of a case has a template on the page, with `…` for what is filled in."""
+    rule, module = next((rule, module) for module in MODULES for rule in module.RULES if rule.id == case.rule)
+    shapes = [tuple(_pattern(text) for text in pair) for pair in templates(rule.check, module)]
+    _, message, fix = case.says
+    assert any(re.fullmatch(said, message, re.S) and re.fullmatch(mend, fix, re.S) for said, mend in shapes)
+
+
+def _pattern(template: str) -> str:
+    return ".*".join(re.escape(part) for part in template.split("…"))

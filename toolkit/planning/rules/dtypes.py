@@ -77,11 +77,41 @@ def scales_without_fp8(context: Context) -> Iterator[Problem]:
 
 
 RULES = (
-    Rule("kv-dtype-ambiguous", "The KV dtype names one format", Severity.refuse, kv_dtype_ambiguous),
-    Rule("kv-dtype-unknown", "The KV dtype is one that the engines store", Severity.refuse, kv_dtype_unknown),
-    Rule("kv-wider-than-engine", "A 16-bit cache matches the activations", Severity.refuse, kv_wider_than_engine),
-    Rule("scales-without-fp8", "KV scales belong to an FP8 cache", Severity.refuse, scales_without_fp8),
-    Rule("engine-dtype-unknown", "The engine computes in this element type", Severity.refuse, engine_dtype_unknown),
+    Rule(
+        "kv-dtype-ambiguous",
+        "The KV dtype names one format",
+        Severity.refuse,
+        kv_dtype_ambiguous,
+        "1CatAI/1Cat-vLLM issue 27; vLLM 0.32 config/cache.py: CacheDType",
+    ),
+    Rule(
+        "kv-dtype-unknown",
+        "The KV dtype is one that the engines store",
+        Severity.refuse,
+        kv_dtype_unknown,
+        "docs/config.md, section 'kv'",
+    ),
+    Rule(
+        "kv-wider-than-engine",
+        "A 16-bit cache matches the activations",
+        Severity.refuse,
+        kv_wider_than_engine,
+        "vLLM 0.32 v1/attention/backend.py: validate_configuration",
+    ),
+    Rule(
+        "scales-without-fp8",
+        "KV scales belong to an FP8 cache",
+        Severity.refuse,
+        scales_without_fp8,
+        "docs/materialize.md",
+    ),
+    Rule(
+        "engine-dtype-unknown",
+        "The engine computes in this element type",
+        Severity.refuse,
+        engine_dtype_unknown,
+        "vLLM 0.32 config/model.py: _get_and_verify_dtype",
+    ),
     Rule(
         "bf16-on-sm70",
         "No bfloat16 on compute capability 7.0",

@@ -148,16 +148,58 @@ def is_loopback(host: str) -> bool:
 
 
 RULES = (
-    Rule("engine-not-installed", "The planned vLLM release is installed", Severity.refuse, engine_not_installed),
-    Rule("no-gpu", "engine=v100 has a GPU for each rank", Severity.refuse, no_gpu),
-    Rule("gpu-not-sm70", "Every visible GPU is a V100", Severity.refuse, gpu_not_sm70),
-    Rule("hardware-without-gpu", "The hardware profile has a GPU for each rank", Severity.refuse, hardware_without_gpu),
-    Rule("port-in-use", "The server's port is free", Severity.refuse, port_in_use),
-    Rule("address-unusable", "The server's address is this machine's", Severity.refuse, address_unusable),
-    Rule("open-address-without-key", "A reachable server has a key", Severity.refuse, open_address_without_key),
-    Rule("launcher-not-ready", "The launcher is one that serves", Severity.refuse, launcher_not_ready),
     Rule(
-        "kv-over-host-memory", "The CPU engine's KV cache fits into free memory", Severity.refuse, kv_over_host_memory
+        "engine-not-installed",
+        "The planned vLLM release is installed",
+        Severity.refuse,
+        engine_not_installed,
+        "docs/install.md",
     ),
-    Rule("attention-route", "vLLM's own attention reads the cache", Severity.info, attention_route),
+    Rule("no-gpu", "engine=v100 has a GPU for each rank", Severity.refuse, no_gpu, "docs/plan.md"),
+    Rule(
+        "gpu-not-sm70",
+        "Every visible GPU is a V100",
+        Severity.refuse,
+        gpu_not_sm70,
+        "NVIDIA CUDA C++ Programming Guide, section 'Compute Capabilities'",
+    ),
+    Rule(
+        "hardware-without-gpu",
+        "The hardware profile has a GPU for each rank",
+        Severity.refuse,
+        hardware_without_gpu,
+        "docs/config.md, section 'hardware'",
+    ),
+    Rule("port-in-use", "The server's port is free", Severity.refuse, port_in_use, "docs/serve.md"),
+    Rule(
+        "address-unusable", "The server's address is this machine's", Severity.refuse, address_unusable, "docs/serve.md"
+    ),
+    Rule(
+        "open-address-without-key",
+        "A reachable server has a key",
+        Severity.refuse,
+        open_address_without_key,
+        "vLLM documentation, page 'Security'",
+    ),
+    Rule(
+        "launcher-not-ready",
+        "The launcher is one that serves",
+        Severity.refuse,
+        launcher_not_ready,
+        "README.md, section 'What is verified, and what is not yet'",
+    ),
+    Rule(
+        "kv-over-host-memory",
+        "The CPU engine's KV cache fits into free memory",
+        Severity.refuse,
+        kv_over_host_memory,
+        "vLLM 0.32 v1/worker/cpu_worker.py",
+    ),
+    Rule(
+        "attention-route",
+        "vLLM's own attention reads the cache",
+        Severity.info,
+        attention_route,
+        "vLLM 0.32 v1/attention/backends/cpu_attn.py",
+    ),
 )

@@ -10,7 +10,7 @@ from toolkit.config.schema.checkpoint import SourceKind
 from toolkit.config.schema.recipe import RecipeStatus
 from toolkit.planning.plan import Severity
 from toolkit.planning.rules.parallelism import text_config
-from toolkit.planning.rules.rule import Context, Problem, Rule
+from toolkit.planning.rules.rule import Context, Problem, Rule, unknown
 
 SHOWN = 3
 """Differences that one message names."""
@@ -70,7 +70,9 @@ def context_too_long(context: Context) -> Iterator[Problem]:
     """A model answers nonsense beyond the positions that it was trained for."""
     longest = text_config(context.checkpoint.config).get("max_position_embeddings")
     asked = context.config.limits.max_model_len
-    if isinstance(longest, int) and asked > longest:
+    if not isinstance(longest, int):
+        yield unknown("limits.max_model_len", "config.json does not say for how many positions the model was trained")
+    elif asked > longest:
         yield Problem(
             "limits.max_model_len",
             f"{asked:,} tokens are asked for and the model has positions for {longest:,}",
@@ -79,10 +81,22 @@ def context_too_long(context: Context) -> Iterator[Problem]:
 
 
 RULES = (
-    Rule("recipe-unsupported", "The recipe can be served", Severity.refuse, recipe_unsupported),
-    Rule("checkpoint-missing", "A local checkpoint is there", Severity.refuse, checkpoint_missing),
-    Rule("checkpoint-not-here-yet", "The plan was made from the files", Severity.info, checkpoint_not_here_yet),
-    Rule("declared-differs", "The checkpoint is the declared one", Severity.warn, declared_differs),
-    Rule("model-name", "The model's name can be a folder's", Severity.refuse, model_name),
-    Rule("context-too-long", "The model has positions for max_model_len", Severity.refuse, context_too_long),
+    Rule("recipe-unsupported", "The recipe can be served", Severity.refuse, recipe_unsupported, "docs/recipes.md"),
+    Rule("checkpoint-missing", "A local checkpoint is there", Severity.refuse, checkpoint_missing, "docs/recipes.md"),
+    Rule(
+        "checkpoint-not-here-yet",
+        "The plan was made from the files",
+        Severity.info,
+        checkpoint_not_here_yet,
+        "docs/plan.md",
+    ),
+    Rule("declared-differs", "The checkpoint is the declared one", Severity.warn, declared_differs, "docs/recipes.md"),
+    Rule("model-name", "The model's name can be a folder's", Severity.refuse, model_name, "docs/materialize.md"),
+    Rule(
+        "context-too-long",
+        "The model has positions for max_model_len",
+        Severity.refuse,
+        context_too_long,
+        "vLLM 0.32 config/model.py: _get_and_verify_max_len",
+    ),
 )

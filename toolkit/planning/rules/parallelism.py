@@ -7,7 +7,7 @@ from typing import Any
 
 from toolkit.config.schema.engine import EngineName
 from toolkit.planning.plan import Severity
-from toolkit.planning.rules.rule import Context, Problem, Rule
+from toolkit.planning.rules.rule import Context, Problem, Rule, unknown
 
 
 def text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -20,7 +20,9 @@ def heads_not_divisible(context: Context) -> Iterator[Problem]:
     """Each rank needs the same number of query heads."""
     ranks = context.config.limits.tensor_parallel
     heads = text_config(context.checkpoint.config).get("num_attention_heads")
-    if isinstance(heads, int) and ranks >= 1 and heads % ranks:
+    if not isinstance(heads, int):
+        yield unknown("limits.tensor_parallel", "config.json does not say how many attention heads there are")
+    elif ranks >= 1 and heads % ranks:
         fitting = [str(count) for count in range(1, min(heads, 16) + 1) if heads % count == 0]
         yield Problem(
             "limits.tensor_parallel",
@@ -32,8 +34,11 @@ def heads_not_divisible(context: Context) -> Iterator[Problem]:
 def kv_heads_not_divisible(context: Context) -> Iterator[Problem]:
     """KV heads are split evenly, or each is copied to the same number of ranks."""
     ranks = context.config.limits.tensor_parallel
-    heads = text_config(context.checkpoint.config).get("num_key_value_heads")
-    if isinstance(heads, int) and heads >= 1 and ranks >= 1 and max(heads, ranks) % min(heads, ranks):
+    text = text_config(context.checkpoint.config)
+    heads = text.get("num_key_value_heads", text.get("num_attention_heads"))  # as many as query heads if it is absent
+    if not isinstance(heads, int):
+        yield unknown("limits.tensor_parallel", "config.json does not say how many KV heads there are")
+    elif heads >= 1 and ranks >= 1 and max(heads, ranks) % min(heads, ranks):
         yield Problem(
             "limits.tensor_parallel",
             f"{heads} KV heads neither divide over nor repeat evenly on {ranks} ranks",
@@ -67,8 +72,24 @@ RULES = (
         "vllm-project/vllm issues 414, 596, 2652 and 4232",
     ),
     Rule(
-        "kv-heads-not-divisible", "KV heads divide over or repeat on the ranks", Severity.refuse, kv_heads_not_divisible
+        "kv-heads-not-divisible",
+        "KV heads divide over or repeat on the ranks",
+        Severity.refuse,
+        kv_heads_not_divisible,
+        "vLLM 0.32 config/model.py: get_num_kv_heads",
     ),
-    Rule("dcp-needs-ranks", "DCP ranks are a part of the tensor-parallel ranks", Severity.refuse, dcp_needs_ranks),
-    Rule("dcp-on-cpu", "DCP needs attention that returns its log-sum-exp", Severity.refuse, dcp_on_cpu),
+    Rule(
+        "dcp-needs-ranks",
+        "DCP ranks are a part of the tensor-parallel ranks",
+        Severity.refuse,
+        dcp_needs_ranks,
+        "vLLM 0.32 config/parallel.py: tp_size must be divisible by dcp_size",
+    ),
+    Rule(
+        "dcp-on-cpu",
+        "DCP needs attention that returns its log-sum-exp",
+        Severity.refuse,
+        dcp_on_cpu,
+        "vLLM 0.32 v1/worker/cp_utils.py: check_attention_cp_compatibility",
+    ),
 )

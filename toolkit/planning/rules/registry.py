@@ -6,14 +6,8 @@ from toolkit.planning.plan import Finding
 from toolkit.planning.rules import dtypes, environment, model, parallelism, sizes, switches
 from toolkit.planning.rules.rule import Context, Rule
 
-RULES: tuple[Rule, ...] = (
-    *model.RULES,
-    *sizes.RULES,
-    *dtypes.RULES,
-    *parallelism.RULES,
-    *switches.RULES,
-    *environment.RULES,
-)
+MODULES = (model, sizes, dtypes, parallelism, switches, environment)
+RULES: tuple[Rule, ...] = tuple(rule for module in MODULES for rule in module.RULES)
 MEANINGLESS = frozenset(
     {"sizes-positive", "speculative-unknown", "kv-dtype-ambiguous", "kv-dtype-unknown", "engine-dtype-unknown"}
 )

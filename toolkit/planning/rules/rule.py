@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from toolkit.checkpoint.facts import CheckpointFacts
 from toolkit.config.schema.verbs import DeploymentConfig
+from toolkit.errors import ConfigurationError
 from toolkit.machine.facts import MachineFacts
+from toolkit.planning.geometry import ModelGeometry, read_geometry
 from toolkit.planning.plan import Finding, Severity
 
 
@@ -20,6 +23,14 @@ class Context:
     checkpoint: CheckpointFacts
     machine: MachineFacts
 
+    @cached_property
+    def geometry(self) -> ModelGeometry | None:
+        """The model's shapes; None where config.json does not give them, which the plan says by itself."""
+        try:
+            return read_geometry(self.checkpoint.config)
+        except ConfigurationError:
+            return None
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -28,6 +39,18 @@ class Problem:
     where: str
     message: str
     fix: str = ""
+    unchecked: bool = False
+    """It is not known whether the rule holds, as a fact is missing."""
+
+
+def unknown(where: str, fact: str, fix: str = "") -> Problem:
+    """What a rule says where a fact that it needs is missing: it never passes by default."""
+    return Problem(where, f"not checked, as {fact}", fix, unchecked=True)
+
+
+def no_shapes() -> Problem:
+    """For a rule that needs the model's shapes, where config.json does not give them."""
+    return unknown("checkpoint", "the model's shapes are not known")
 
 
 @dataclass(frozen=True)
@@ -35,16 +58,17 @@ class Rule:
     """One thing that must hold.
 
     severity: what a problem means for serving. Certain failures refuse; likely ones warn.
-    reference: where the reason is written down for everyone.
+    reference: where the reason is written down for everyone: an issue, upstream's source, a manual, a page of ours.
     """
 
     id: str
     title: str
     severity: Severity
     check: Callable[[Context], Iterator[Problem]]
-    reference: str = ""
+    reference: str
 
     def findings(self, context: Context) -> Iterator[Finding]:
         """What this rule has to say of a plan."""
         for problem in self.check(context):
-            yield Finding(self.id, self.severity, problem.where, problem.message, problem.fix)
+            severity = Severity.unchecked if problem.unchecked else self.severity
+            yield Finding(self.id, severity, problem.where, problem.message, problem.fix)

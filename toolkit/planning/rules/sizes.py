@@ -79,10 +79,40 @@ def port_out_of_range(context: Context) -> Iterator[Problem]:
 
 
 RULES = (
-    Rule("sizes-positive", "Counts and sizes are at least one", Severity.refuse, sizes_positive),
-    Rule("utilization-range", "The share of GPU memory is one", Severity.refuse, utilization_is_a_share),
-    Rule("timeouts-positive", "Times to wait end within a week", Severity.refuse, timeouts_positive),
-    Rule("batch-below-requests", "A step has a token for each request", Severity.refuse, batch_below_requests),
-    Rule("speculative-unknown", "The way of drafting is one of ours", Severity.refuse, speculative_unknown),
-    Rule("port-out-of-range", "The server's port is a TCP port", Severity.refuse, port_out_of_range),
+    Rule(
+        "sizes-positive",
+        "Counts and sizes are at least one",
+        Severity.refuse,
+        sizes_positive,
+        "docs/config.md, section 'limits'",
+    ),
+    Rule(
+        "utilization-range",
+        "The share of GPU memory is one",
+        Severity.refuse,
+        utilization_is_a_share,
+        "vLLM 0.32 config/cache.py: gpu_memory_utilization",
+    ),
+    Rule("timeouts-positive", "Times to wait end within a week", Severity.refuse, timeouts_positive, "docs/serve.md"),
+    Rule(
+        "batch-below-requests",
+        "A step has a token for each request",
+        Severity.refuse,
+        batch_below_requests,
+        "vLLM 0.32 config/scheduler.py: verify_max_model_len",
+    ),
+    Rule(
+        "speculative-unknown",
+        "The way of drafting is one of ours",
+        Severity.refuse,
+        speculative_unknown,
+        "docs/config.md, section 'speculative'",
+    ),
+    Rule(
+        "port-out-of-range",
+        "The server's port is a TCP port",
+        Severity.refuse,
+        port_out_of_range,
+        "RFC 6335, section 6",
+    ),
 )

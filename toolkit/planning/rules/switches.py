@@ -49,7 +49,25 @@ def switch_without_route(context: Context) -> Iterator[Problem]:
 
 
 RULES = (
-    Rule("switch-from-environment", "Switches are set by configuration", Severity.info, switch_from_environment),
-    Rule("switch-variable-unreadable", "Switch variables are 0 or 1", Severity.warn, switch_variable_unreadable),
-    Rule("switch-without-route", "A switch that is on has a route", Severity.warn, switch_without_route),
+    Rule(
+        "switch-from-environment",
+        "Switches are set by configuration",
+        Severity.info,
+        switch_from_environment,
+        "docs/config.md, section 'switches'",
+    ),
+    Rule(
+        "switch-variable-unreadable",
+        "Switch variables are 0 or 1",
+        Severity.warn,
+        switch_variable_unreadable,
+        "docs/config.md, section 'switches'",
+    ),
+    Rule(
+        "switch-without-route",
+        "A switch that is on has a route",
+        Severity.warn,
+        switch_without_route,
+        "docs/config.md, section 'switches'",
+    ),
 )
