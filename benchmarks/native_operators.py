@@ -217,6 +217,26 @@ def merge_work(tokens: int, heads: int, width: int) -> Work:
     )
 
 
+def dcp_work(tokens: int, requests: int) -> Work:
+    """dcp_slot_mapping for two ranks; eager knows each token's request already."""
+    slots, positions = torch.empty(tokens, dtype=torch.int64, device="cuda"), torch.arange(tokens, device="cuda")
+    starts = torch.linspace(0, tokens, requests + 1, device="cuda").int()
+    table = torch.arange(requests * (tokens // 32 + 1), device="cuda", dtype=torch.int32).view(requests, -1)
+    request = torch.searchsorted(starts[1:].contiguous(), positions, right=True)
+
+    def eager() -> Tensor:
+        local = positions // 2
+        found = table[request, local // 16].long() * 16 + local % 16
+        return torch.where(positions % 2 == 0, found, -1)
+
+    return Work(
+        f"dcp_slot_mapping {tokens} of {requests}",
+        2 * slots.nbytes + slots.nbytes // 4,
+        lambda: torch.ops.volta.dcp_slot_mapping(slots, positions, starts, table, 16, 2, 0, 1),
+        eager,
+    )
+
+
 def works() -> list[Work]:
     """Large sizes (hundreds of MB), where memory decides."""
     return [
@@ -227,6 +247,7 @@ def works() -> list[Work]:
         *cache_work(262144, 4, 256),
         rotary_work(65536, 24, 128),
         merge_work(65536, 12, 256),
+        dcp_work(8192, 128),
     ]
 
 

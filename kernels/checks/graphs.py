@@ -23,6 +23,8 @@ def _layer(x: Tensor, residual: Tensor, weight: Tensor, cache: Tensor, state: di
     heads = gated.unflatten(1, (-1, 64))
     ops.rotary_embedding(state["positions"], heads, None, 64, cache, True)
     kv = state["kv"]
+    ops.dcp_slot_mapping(state["slots"], state["positions"], state["starts"], state["table"], 16, 2, 1, 4)
+    ops.dcp_local_seq_lens(state["lengths"], state["seq_lens"], 2, 1, 4)
     ops.kv_cache_write(heads, heads, kv[:, :, :, :64], kv[:, :, :, 64:], state["slots"], state["scale"], state["scale"])
     dense = torch.zeros(2, *heads.shape, dtype=x.dtype, device=x.device)
     ops.kv_cache_gather(
@@ -44,8 +46,10 @@ def _layer(x: Tensor, residual: Tensor, weight: Tensor, cache: Tensor, state: di
 def _state(tokens: int, heads: int, g: torch.Generator) -> dict[str, Tensor]:
     device = g.device
     return {
-        "positions": torch.randint(0, 100, (tokens,), generator=g, device=device),
-        "slots": torch.randperm(tokens, generator=g, device=device),
+        "positions": torch.randperm(100, generator=g, device=device)[:tokens],
+        "slots": torch.full((tokens,), 1, device=device),
+        "seq_lens": torch.randint(0, 9999, (2,), generator=g, device=device, dtype=torch.int32),
+        "lengths": torch.full((2,), 99, dtype=torch.int32, device=device),
         "kv": torch.zeros(4, 16, heads, 128, dtype=torch.uint8, device=device).view(torch.float8_e4m3fn),
         "scale": torch.tensor([0.05], device=device),
         "table": torch.arange(4, dtype=torch.int32, device=device).unsqueeze(0),
@@ -73,6 +77,8 @@ def replayed_graph(seed: int) -> None:
         expected = _layer(x, kept[0], weight, cache, kept[1])
         same_bits(captured, expected, "graph replay")
         same_bits(residual, kept[0], "residual of the replay")
+        for name, value in state.items():
+            same_bits(value.view(torch.uint8), kept[1][name].view(torch.uint8), f"{name} of the replay")
 
 
 def side_stream(seed: int) -> None:

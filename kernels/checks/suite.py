@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from kernels.checks import activation, alias, gemma_norm, kv_cache, merge, norm, rotary
+from kernels.checks import activation, alias, dcp, gemma_norm, kv_cache, merge, norm, rotary
 from kernels.checks.compare import FLOAT, HALF, Deviation
 
 _NAMES = {HALF: "f16", FLOAT: "f32"}
@@ -23,7 +23,7 @@ class Case:
 
 def cases() -> tuple[Case, ...]:
     """All cases, in a fixed order, with distinct names."""
-    groups = _norm(), _gemma_norm(), _activation(), _rotary(), _kv_cache(), _merge(), _alias()
+    groups = _norm(), _gemma_norm(), _activation(), _rotary(), _kv_cache(), _merge(), _dcp(), _alias()
     return tuple(itertools.chain(*groups))
 
 
@@ -86,6 +86,17 @@ def _kv_cache() -> Iterator[Case]:
             f"kv_cache-{form}-every-half-scale-{scale:.4g}",
             lambda device, _seed, form=form, scale=scale: kv_cache.every_half(device, form, scale),
         )
+
+
+def _dcp() -> Iterator[Case]:
+    for share in dcp.SHARES:
+        label = f"rank{share.rank}of{share.dcp}-interleave{share.interleave}"
+        yield _case(f"dcp_local_seq_lens-{label}", dcp.local_seq_lens, share)
+        for blocks in (1, 4):
+            block_size = share.interleave * blocks
+            yield _case(f"dcp_slot_mapping-{label}-blocks-of-{block_size}", dcp.slot_mapping, share, block_size)
+    yield _case("dcp_local_seq_lens-add-up", dcp.ranks_share_everything)
+    yield _case("dcp_slot_mapping-one-owner", dcp.every_position_has_one_owner)
 
 
 def _merge() -> Iterator[Case]:

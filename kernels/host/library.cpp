@@ -32,6 +32,10 @@ STABLE_TORCH_LIBRARY(volta, m) {
   m.def(
       "merge_attention(Tensor(a!) output, Tensor(b!)? output_lse, Tensor partial_output, Tensor partial_lse, bool base2, "
       "Tensor? gate=None) -> ()");
+  m.def("dcp_local_seq_lens(Tensor(a!) result, Tensor seq_lens, int dcp, int rank, int interleave) -> ()");
+  m.def(
+      "dcp_slot_mapping(Tensor(a!) slot_mapping, Tensor positions, Tensor query_start_loc, Tensor block_table, "
+      "int block_size, int dcp, int rank, int interleave, Tensor? rows=None) -> ()");
   m.def("weak_ref_tensor(Tensor input) -> Tensor");
   m.def("get_cuda_view_from_cpu_tensor(Tensor cpu_tensor) -> Tensor");
   m.def("prepare(int device) -> ()");
@@ -47,7 +51,9 @@ STABLE_TORCH_LIBRARY(volta, m) {
   m.impl("rotary_embedding", TORCH_BOX(&volta::rotary_embedding)); \
   m.impl("kv_cache_write", TORCH_BOX(&volta::kv_cache_write));     \
   m.impl("kv_cache_gather", TORCH_BOX(&volta::kv_cache_gather));   \
-  m.impl("merge_attention", TORCH_BOX(&volta::merge_attention)); \
+  m.impl("merge_attention", TORCH_BOX(&volta::merge_attention));   \
+  m.impl("dcp_local_seq_lens", TORCH_BOX(&volta::dcp_local_seq_lens)); \
+  m.impl("dcp_slot_mapping", TORCH_BOX(&volta::dcp_slot_mapping)); \
   m.impl("weak_ref_tensor", TORCH_BOX(&volta::weak_ref_tensor)); \
   m.impl("get_cuda_view_from_cpu_tensor", TORCH_BOX(&volta::get_cuda_view_from_cpu_tensor))
 

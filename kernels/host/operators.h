@@ -37,6 +37,12 @@ void merge_attention(
     const Tensor& output, const std::optional<Tensor>& output_lse, const Tensor& partial_output, const Tensor& partial_lse,
     bool base2, const std::optional<Tensor>& gate);
 
+void dcp_local_seq_lens(
+    const Tensor& result, const Tensor& seq_lens, std::int64_t dcp, std::int64_t rank, std::int64_t interleave);
+void dcp_slot_mapping(
+    const Tensor& slot_mapping, const Tensor& positions, const Tensor& query_start_loc, const Tensor& block_table,
+    std::int64_t block_size, std::int64_t dcp, std::int64_t rank, std::int64_t interleave, const std::optional<Tensor>& rows);
+
 Tensor weak_ref_tensor(const Tensor& input);
 Tensor get_cuda_view_from_cpu_tensor(const Tensor& cpu_tensor);
 

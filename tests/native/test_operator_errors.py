@@ -88,6 +88,26 @@ WRONG = {
         lambda: (half(2, 1, 8), half(2, 1, 8), cache(1, 4, 1, 8), cache(1, 4, 1, 8), SLOTS, torch.ones(2), ONE),
         "k_scale and v_scale must hold one number each",
     ),
+    "rank": (
+        "dcp_local_seq_lens",
+        lambda: (SLOTS.int(), SLOTS.int(), 2, 2, 1),
+        "rank must be from 0 to dcp - 1",
+    ),
+    "room for lengths": (
+        "dcp_local_seq_lens",
+        lambda: (SLOTS[:1].int(), SLOTS.int(), 2, 0, 1),
+        "result must have an entry for each of seq_lens",
+    ),
+    "interleave": (
+        "dcp_slot_mapping",
+        lambda: (SLOTS, SLOTS, SLOTS.int(), SLOTS.int().view(1, 2), 24, 2, 0, 16),
+        "block_size must be a multiple of interleave",
+    ),
+    "slots": (
+        "dcp_slot_mapping",
+        lambda: (SLOTS.int(), SLOTS, SLOTS.int(), SLOTS.int().view(1, 2), 16, 2, 0, 1),
+        "slot_mapping must be int64, not int32",
+    ),
     "parts": (
         "merge_attention",
         lambda: (half(2, 1, 8).float(), None, half(2, 2, 1, 8), torch.zeros(2, 2, 1), True),
@@ -125,6 +145,8 @@ def test_empty_tensors_are_no_work(shape, volta):
     volta.kv_cache_gather(
         cache(1, 4, 1, 8), cache(1, 4, 1, 8), table, starts, None, half(2, 1, 8), half(2, 1, 8), ONE, ONE
     )
+    volta.dcp_local_seq_lens(SLOTS[:0].int(), SLOTS[:0].int(), 2, 1, 1)
+    volta.dcp_slot_mapping(SLOTS[:0], SLOTS[:0], starts, table, 16, 2, 1, 1)
     volta.merge_attention(half(0, 1, 8), None, half(2, 0, 1, 8), torch.zeros(2, 0, 1), True)
 
 

@@ -19,6 +19,8 @@ MUTATING = (
     "kv_cache_write",
     "kv_cache_gather",
     "merge_attention",
+    "dcp_local_seq_lens",
+    "dcp_slot_mapping",
 )
 
 
