@@ -56,6 +56,58 @@ def merge(
     return within(result, product, limit, f"merge_attention gated {types} {shape}")
 
 
+def gate_roundings(device: str) -> None:
+    """Every half as a gate of parts that need rounding: merge, round; sigmoid, round; multiply, round. No other order.
+
+    Exact wherever sigmoid is not within its error of the border between two halves.
+    """
+    gates = torch.arange(65536, dtype=torch.int32, device=device).to(torch.uint16).view(HALF)
+    gates = gates[~gates.isnan()].view(1, -1, 1)
+    exact = torch.sigmoid(gates.double())
+    sure = (exact * (1 + 2.0**-20)).to(HALF) == (exact * (1 - 2.0**-20)).to(HALF)
+    told_apart = 0
+    for value in (1 + 0.4 * 2.0**-10, 1 + 0.6 * 2.0**-10, -1.3337, 0.00331, 777.7):
+        parts = torch.full((1, *gates.shape), value, device=device)
+        lse, result = torch.zeros(1, *gates.shape[:2], device=device), torch.empty_like(gates)
+        torch.ops.volta.merge_attention(result, None, parts, lse, True, gates)
+        wanted = oracle.gated(parts[0].to(HALF), gates).to(HALF)
+        assert torch.equal(result[sure], wanted[sure]), f"gates of {value}"
+        for other in (
+            parts[0].double() * exact,
+            parts[0].to(HALF).double() * exact,
+            parts[0].double() * exact.to(HALF),
+        ):
+            told_apart += int((other.to(HALF) != wanted)[sure].sum() > 100)
+    assert told_apart >= 12, "the check tells the four orders of rounding apart"
+
+
+def closed_gates(device: str) -> None:
+    """In fp32 sigmoid is right down to the smallest number, and 0 and 1 at the infinities."""
+    gates = torch.tensor([-103.0, -90.0, -88.7, -87.0, -20.0, float("-inf"), float("inf")], device=device).view(
+        1, 1, -1
+    )
+    parts, result = torch.full((1, *gates.shape), 2.0**100, device=device), torch.empty_like(gates)
+    torch.ops.volta.merge_attention(result, None, parts, torch.zeros(1, 1, 1, device=device), False, gates)
+    exact = oracle.gated(parts[0], gates)
+    within(result, exact, exact * 2.0**-20 + 2.0**-49, "merge_attention with closed gates")
+
+
+def extreme_lse(device: str, *, base2: bool) -> None:
+    """Every triple of log-sum-exps out of: the infinities, NaN, zero, and very large and very small numbers."""
+    values = torch.tensor([float("-inf"), float("nan"), float("inf"), 0.0, -0.0, 3e38, -3e38, 1e30, 64.0, -64.0, 1e-40])
+    lse = torch.cartesian_prod(values, values, values).T.contiguous().to(device).unsqueeze(-1)
+    parts = torch.tensor([1.0, -2.0, 0.5], device=device).view(3, 1, 1, 1).expand(3, lse.size(1), 1, 8).clone()
+    empty = lse.isnan() | lse.isinf()
+    parts[empty] = float("nan")
+    result = poisoned((lse.size(1), 1, 8), FLOAT, lse.device)
+    out_lse = poisoned((lse.size(1), 1), FLOAT, lse.device)
+    torch.ops.volta.merge_attention(result, out_lse, parts, lse, base2)
+    exact, exact_lse = oracle.merge(parts, lse, base2=base2)
+    within(result, exact, torch.full_like(exact, 2 * 2.0**-20), f"merge_attention of extremes, base 2 is {base2}")
+    _check_lse(out_lse, exact_lse)
+    assert not result[empty.all(0)].any(), "zeros where all are empty"
+
+
 def _check_lse(result: torch.Tensor, exact: torch.Tensor) -> None:
     empty = exact == float("-inf")
     assert torch.equal(result == float("-inf"), empty), "empty rows have a log-sum-exp of -infinity"

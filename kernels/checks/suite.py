@@ -107,6 +107,11 @@ def _merge() -> Iterator[Case]:
         yield _case(
             f"merge_attention-{label}{'-gate' if gate else ''}", merge.merge, types, shape, base2=base2, gate=gate
         )
+    yield Case("merge_attention-gate-roundings", lambda device, _seed: merge.gate_roundings(device))
+    yield Case("merge_attention-closed-gates", lambda device, _seed: merge.closed_gates(device))
+    for base2 in (True, False):
+        name = f"merge_attention-extremes-base{2 if base2 else 'e'}"
+        yield Case(name, lambda device, _seed, base2=base2: merge.extreme_lse(device, base2=base2))
 
 
 def _alias() -> Iterator[Case]:

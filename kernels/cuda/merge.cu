@@ -1,7 +1,7 @@
 // Merge of partial attention results by their log-sum-exp (decode context parallelism, split KV).
 //
 //   m = max_r l_r    w_r = b^(l_r - m)    out = round(sum_r w_r o_r / sum_r w_r)    L = m + log_b(sum_r w_r)
-//   with a gate: out = round(out * round(sigmoid(gate)))
+//   with a gate: out = round(out * round(sigmoid(gate))), what the merge and the two operations of an output gate give
 //
 // b is 2 or e. NaN and +infinity in l count as -infinity. A part with l = -infinity has weight 0 and its o does not count, NaN or not;
 // when all parts are empty, out = 0 and L = -infinity.
@@ -9,7 +9,8 @@
 // Contract   parts[part, token, head, element] with unit element stride; any other strides; at most 64 parts.
 // Error      against the float64 oracle (kernels/reference/merge.py): 2^-20 max_r |o_r| before the rounding of out, for |l| up
 //            to 64 (a difference l_r - m has the rounding error of its operands); L within 2^-21 (1 + |L|).
-//            The gate adds one rounding of sigmoid and one of the product.
+//            The gate adds one rounding of sigmoid and one of the product; sigmoid is within 2^-20 relative before its own, also
+//            where it is subnormal.
 // Layout     threadIdx.y: token in the block; threadIdx.x: item, a pack of N elements of one head.
 // Resources  no shared memory, at most 56 registers, no spills.
 // Method     the usual two passes over l, which is small and stays in the L1 cache.
@@ -39,6 +40,12 @@ struct MergeArguments {
 
 __device__ __forceinline__ float cleaned(float lse) { return lse < VOLTA_INFINITY ? lse : -VOLTA_INFINITY; }
 
+// The exponential of a negative number alone, so that nothing overflows.
+__device__ __forceinline__ float sigmoid(float x) {
+  const float small = expf(-fabsf(x));
+  return (x < 0.0f ? small : 1.0f) / (1.0f + small);
+}
+
 template <typename P, typename T, int N>
 __device__ __forceinline__ void merge_pack(const MergeArguments<P, T>& a, int64 token, int head, int at) {
   const float* lse = a.lse + token * a.lse_token + head * a.lse_head;
@@ -66,8 +73,8 @@ __device__ __forceinline__ void merge_pack(const MergeArguments<P, T>& a, int64 
     const Pack<T, N> gate = load<T, N>(a.gate + token * a.gate_token + head * a.gate_head + at);
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      const T sigmoid = from_float<T>(1.0f / (1.0f + expf(-to_float(gate.at[i]))));
-      result.at[i] = from_float<T>(to_float(result.at[i]) * to_float(sigmoid));
+      const T open = from_float<T>(sigmoid(to_float(gate.at[i])));
+      result.at[i] = from_float<T>(to_float(result.at[i]) * to_float(open));
     }
   }
   store<T, N>(a.out + token * a.out_token + head * a.out_head + at, result);

@@ -41,6 +41,12 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 float cleaned(float lse) { return lse < kInfinity ? lse : -kInfinity; }
 
+// The exponential of a negative number alone, so that nothing overflows.
+float sigmoid(float x) {
+  const float small = std::exp(-std::fabs(x));
+  return (x < 0 ? small : 1.0f) / (1.0f + small);
+}
+
 template <typename P, typename T>
 void merge_head(const Arguments& a, std::int64_t token, int head, std::vector<float>& sum) {
   const float* lse = a.lse + token * a.lse_token + head * a.lse_head;
@@ -62,8 +68,8 @@ void merge_head(const Arguments& a, std::int64_t token, int head, std::vector<fl
   for (int i = 0; i < width; ++i) {
     out[i] = static_cast<T>(sum[i] * inverse);
     if (gate == nullptr) continue;
-    const T sigmoid = static_cast<T>(1.0f / (1.0f + std::exp(-static_cast<float>(gate[i]))));
-    out[i] = static_cast<T>(static_cast<float>(out[i]) * static_cast<float>(sigmoid));
+    const T open = static_cast<T>(sigmoid(static_cast<float>(gate[i])));
+    out[i] = static_cast<T>(static_cast<float>(out[i]) * static_cast<float>(open));
   }
   if (a.out_lse != nullptr)
     a.out_lse[token * a.out_lse_token + head * a.out_lse_head] =

@@ -14,11 +14,13 @@ def merge(parts: Tensor, lse: Tensor, *, base2: bool) -> tuple[Tensor, Tensor]:
     factor = math.log(2) if base2 else 1.0
     logs = lse.double() * factor
     logs = torch.where(logs.isnan() | (logs == math.inf), -math.inf, logs)
-    total = torch.logsumexp(logs, dim=0)
-    empty = total == -math.inf
-    weights = torch.exp(logs - torch.where(empty, 0.0, total))
+    largest = logs.amax(0)
+    empty = largest == -math.inf
+    weights = torch.exp(logs - torch.where(empty, 0.0, largest))
+    total = weights.sum(0)  # at least 1, unless all are empty
     values = torch.where((logs == -math.inf).unsqueeze(-1), 0.0, parts.double())
-    return (weights.unsqueeze(-1) * values).sum(0), total / factor
+    merged = (weights.unsqueeze(-1) * values).sum(0) / torch.where(empty, 1.0, total).unsqueeze(-1)
+    return merged, (largest + total.log()) / factor
 
 
 def gated(merged: Tensor, gate: Tensor) -> Tensor:
