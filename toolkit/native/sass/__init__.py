@@ -1,0 +1,1 @@
+"""SM70 machine code: what is in it, and how control flows through it."""
