@@ -35,13 +35,14 @@ class Work:
 
 @dataclass(frozen=True)
 class Row:
-    """Result: GB/s of each version, and ours as a share of the copy."""
+    """Result: GB/s of each version, ours as a share of the copy, and the time of ours."""
 
     name: str
     ours: float
     eager: float
     compiled: float | None
     share_of_copy: float
+    microseconds: float
 
 
 def seconds(call: Callable[[], object]) -> float:
@@ -237,8 +238,71 @@ def dcp_work(tokens: int, requests: int) -> Work:
     )
 
 
+def routing_work(rows: int, experts: int, k: int) -> list[Work]:
+    """topk_softmax and moe_align_block_size: small tensors, so the time counts; bytes are those of the logits."""
+    logits = torch.randn(rows, experts, device="cuda").half()
+    weights = torch.empty(rows, k, device="cuda")
+    ids, source = (torch.empty(rows, k, dtype=torch.int32, device="cuda") for _ in range(2))
+    places = rows * k + experts * 63
+    order, blocks, total = (torch.empty(n, dtype=torch.int32, device="cuda") for n in (places, places // 64 + 1, 1))
+    ops = torch.ops.volta
+
+    def align() -> tuple[Tensor, Tensor]:
+        flat = ids.flatten()
+        return torch.sort(flat, stable=True)[1], torch.zeros(experts, dtype=torch.int32, device="cuda").scatter_add_(
+            0, flat.long(), torch.ones_like(flat)
+        )
+
+    return [
+        Work(
+            f"topk_softmax {rows}x{experts} k {k}",
+            logits.nbytes,
+            lambda: ops.topk_softmax(weights, ids, source, logits, True, None, None),
+            lambda: torch.softmax(logits.float(), dim=-1).topk(k),
+        ),
+        Work(
+            f"moe_align_block_size {rows}x{k} of {experts}",
+            ids.nbytes + order.nbytes,
+            lambda: ops.moe_align_block_size(ids, experts, 64, order, blocks, total, None),
+            align,
+        ),
+    ]
+
+
+def expert_sum_work(tokens: int, k: int, columns: int) -> Work:
+    """moe_sum."""
+    x = torch.randn(tokens, k, columns, device="cuda").half()
+    out = torch.empty(tokens, columns, dtype=HALF, device="cuda")
+    return Work(
+        f"moe_sum {tokens}x{k}x{columns}",
+        x.nbytes + out.nbytes,
+        lambda: torch.ops.volta.moe_sum(x, out),
+        lambda: torch.sum(x, dim=1, out=out),
+    )
+
+
+def embedding_work(tokens: int, rows: int, columns: int) -> Work:
+    """vocab_parallel_embedding of one rank of two; eager makes the mask, too."""
+    table = torch.randn(rows, columns, device="cuda").half()
+    ids, out = (
+        torch.randint(0, 2 * rows, (tokens,), device="cuda"),
+        torch.empty(tokens, columns, dtype=HALF, device="cuda"),
+    )
+
+    def eager() -> Tensor:
+        mask = ids < rows
+        return functional.embedding(ids * mask, table).masked_fill_(~mask.unsqueeze(-1), 0)
+
+    return Work(
+        f"vocab_parallel_embedding {tokens}x{columns}",
+        out.nbytes + out.nbytes // 2,
+        lambda: torch.ops.volta.vocab_parallel_embedding(out, ids, table, 0, rows, 0, 2 * rows, 2 * rows),
+        eager,
+    )
+
+
 def works() -> list[Work]:
-    """Large sizes (hundreds of MB), where memory decides."""
+    """Large sizes (hundreds of MB), where memory decides, and routing at the sizes of decoding and prefill."""
     return [
         *norm_work(32768, 5120),
         *norm_work(262144, 128)[:1],
@@ -248,15 +312,20 @@ def works() -> list[Work]:
         rotary_work(65536, 24, 128),
         merge_work(65536, 12, 256),
         dcp_work(8192, 128),
+        *routing_work(64, 128, 8),
+        *routing_work(8192, 128, 8),
+        *routing_work(8192, 512, 10),
+        expert_sum_work(16384, 8, 2048),
+        embedding_work(65536, 76000, 5120),
     ]
 
 
 def measure(work: Work, copy: float, *, with_compile: bool) -> Row:
     """Time the three versions of one work."""
-    ours = work.moved / seconds(work.ours) / 1e9
-    eager = work.moved / seconds(work.eager) / 1e9
+    time = seconds(work.ours)
+    ours, eager = work.moved / time / 1e9, work.moved / seconds(work.eager) / 1e9
     compiled = work.moved / seconds(torch.compile(work.eager)) / 1e9 if with_compile else None
-    return Row(work.name, ours, eager, compiled, ours / copy)
+    return Row(work.name, ours, eager, compiled, ours / copy, time * 1e6)
 
 
 def main() -> int:
@@ -275,7 +344,7 @@ def main() -> int:
         rows.append(row)
         compiled = "-" if row.compiled is None else f"{row.compiled:.0f}"
         print(
-            f"{row.name:40} ours {row.ours:6.0f} GB/s ({row.share_of_copy:4.0%} of copy)  "
+            f"{row.name:40} ours {row.ours:6.0f} GB/s ({row.share_of_copy:4.0%} of copy, {row.microseconds:7.1f} us)  "
             f"eager {row.eager:6.0f}  compiled {compiled:>6}"
         )
     if args.json:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor
 
@@ -11,7 +13,7 @@ from kernels.checks.rotary import cos_sin
 
 
 def _layer(x: Tensor, residual: Tensor, weight: Tensor, cache: Tensor, state: dict[str, Tensor]) -> Tensor:
-    """One use of every operator, each into buffers that it owns or that `state` holds."""
+    """One use of every operator of a dense layer, each into buffers that it owns or that `state` holds."""
     ops = torch.ops.volta
     tokens = x.size(0)
     normed = torch.empty_like(x)
@@ -43,6 +45,23 @@ def _layer(x: Tensor, residual: Tensor, weight: Tensor, cache: Tensor, state: di
     return merged
 
 
+def _experts(x: Tensor, state: dict[str, Tensor]) -> tuple[Tensor, ...]:
+    """Routing, alignment, the sum over experts, and a look-up, into buffers of its own."""
+    ops = torch.ops.volta
+    tokens, experts, k, block = x.size(0), 24, 4, 16
+    ints = partial(torch.empty, dtype=torch.int32, device=x.device)
+    weights, ids, rows = torch.empty(tokens, k, device=x.device), ints(tokens, k), ints(tokens, k)
+    ops.topk_softmax(weights, ids, rows, x[:, :experts], True, None, None)
+    room = tokens * k + experts * (block - 1)
+    order, block_experts, total = ints(room), ints(-(-room // block)), ints(1)
+    ops.moe_align_block_size(ids, experts, block, order, block_experts, total, None)
+    summed, looked_up, shuffled = (torch.empty_like(x) for _ in range(3))
+    ops.moe_sum(x.unsqueeze(1).expand(-1, k, -1), summed, ids)
+    ops.vocab_parallel_embedding(looked_up, state["positions"], x, 3, 90, 0, 90, 90)
+    ops.shuffle_rows(x, ids[:, 0].contiguous(), shuffled)
+    return weights, ids, rows, order, block_experts, total, summed, looked_up, shuffled
+
+
 def _state(tokens: int, heads: int, g: torch.Generator) -> dict[str, Tensor]:
     device = g.device
     return {
@@ -67,6 +86,7 @@ def replayed_graph(seed: int) -> None:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):  # the first use of the kernels, so their code is loaded during the capture
         captured = _layer(x, residual, weight, cache, state)
+        routed = _experts(x, state)
     for _ in range(3):
         x.copy_(normal((tokens, columns), HALF, g))
         residual.copy_(normal((tokens, columns), HALF, g))
@@ -76,6 +96,8 @@ def replayed_graph(seed: int) -> None:
         graph.replay()
         expected = _layer(x, kept[0], weight, cache, kept[1])
         same_bits(captured, expected, "graph replay")
+        for result, wanted in zip(routed, _experts(x, kept[1]), strict=True):
+            same_bits(result, wanted, "graph replay of routing")
         same_bits(residual, kept[0], "residual of the replay")
         for name, value in state.items():
             same_bits(value.view(torch.uint8), kept[1][name].view(torch.uint8), f"{name} of the replay")
@@ -127,6 +149,12 @@ def many_elements() -> None:
     x[-1, columns // 2 :] = 5
     torch.ops.volta.silu_and_mul(out, x)
     assert (out[-1] > 14).all(), "silu(3) * 5"
+    ids, looked_up = torch.tensor([rows - 1, rows], device="cuda"), torch.empty(2, columns, dtype=HALF, device="cuda")
+    torch.ops.volta.vocab_parallel_embedding(looked_up, ids, x, 0, rows, 0, rows, rows)
+    same_bits(looked_up[0], x[-1], "the last row of a table")
+    assert not looked_up[1].any(), "the row behind it"
+    torch.ops.volta.moe_sum(x.unsqueeze(1), x)
+    assert (x[-1, columns // 2 :] == 5).all(), "the last token's sum"
 
 
 def mixed_devices() -> None:

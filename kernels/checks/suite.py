@@ -3,32 +3,29 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator
 
-from kernels.checks import activation, alias, dcp, gemma_norm, kv_cache, merge, norm, rotary
-from kernels.checks.compare import FLOAT, HALF, Deviation
-
-_NAMES = {HALF: "f16", FLOAT: "f32"}
-
-
-@dataclass(frozen=True)
-class Case:
-    """One check: `run(device, seed)` raises AssertionError, or says how close the result was (None: exact)."""
-
-    name: str
-    run: Callable[[str, int], Deviation | None]
+from kernels.checks import activation, alias, dcp, gemma_norm, kv_cache, merge, moe_cases, norm, rotary
+from kernels.checks.case import TYPE_NAMES as _NAMES
+from kernels.checks.case import Case
+from kernels.checks.case import case as _case
+from kernels.checks.compare import FLOAT, HALF
 
 
 def cases() -> tuple[Case, ...]:
     """All cases, in a fixed order, with distinct names."""
-    groups = _norm(), _gemma_norm(), _activation(), _rotary(), _kv_cache(), _merge(), _dcp(), _alias()
+    groups = (
+        _norm(),
+        _gemma_norm(),
+        _activation(),
+        _rotary(),
+        _kv_cache(),
+        _merge(),
+        _dcp(),
+        _alias(),
+        moe_cases.cases(),
+    )
     return tuple(itertools.chain(*groups))
-
-
-def _case(name: str, check: Callable[..., Deviation | None], *arguments: Any, **options: Any) -> Case:
-    return Case(name, lambda device, seed: check(device, *arguments, seed=seed, **options))
 
 
 def _norm() -> Iterator[Case]:

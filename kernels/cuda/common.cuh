@@ -3,11 +3,13 @@
 
 #include <cuda_fp16.h>
 
+#include "../common/ids.h"
 #include "../common/rows.h"
 
 namespace volta {
 
 using int64 = long long;
+using uint64 = unsigned long long;
 using uint8 = unsigned char;
 
 #define VOLTA_INFINITY __int_as_float(0x7f800000)
@@ -54,6 +56,20 @@ __device__ __forceinline__ float block_sum(float x) {
   if (lane == 0) partial[warp] = x;
   __syncthreads();
   return group_sum(lane < warps ? partial[lane] : 0.0f, 32);
+}
+
+// Largest value over aligned groups of `width` lanes; every lane gets it. NaN counts only where all are NaN.
+__device__ __forceinline__ float group_max(float x, int width) {
+  for (int offset = width / 2; offset > 0; offset /= 2) x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, offset));
+  return x;
+}
+
+__device__ __forceinline__ uint64 group_max(uint64 x, int width) {
+  for (int offset = width / 2; offset > 0; offset /= 2) {
+    const uint64 other = __shfl_xor_sync(0xffffffffu, x, offset);
+    if (other > x) x = other;
+  }
+  return x;
 }
 
 // The token of a thread in a launch of (tokens / blockDim.y) blocks.

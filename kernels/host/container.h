@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace volta {
 
@@ -10,5 +11,8 @@ enum class CodeKind : unsigned { kManifest = 0, kCubin = 1, kPtx = 2 };
 
 // The bytes of one entry. PTX ends with NUL. Throws if the entry is missing.
 std::string_view device_code(std::string_view name, CodeKind kind);
+
+// The names of all entries of a kind.
+std::vector<std::string> device_code_names(CodeKind kind);
 
 }  // namespace volta

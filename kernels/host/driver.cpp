@@ -217,7 +217,7 @@ void prepare(int index) {
   const Driver& cuda = driver();
   const CurrentContext current(cuda, device.context);
   const std::lock_guard<std::mutex> lock(device_mutex);
-  for (const char* name : {"norm", "gemma_norm", "activation", "rotary", "kv_cache", "merge", "dcp"}) load_module(cuda, device, name);
+  for (const std::string& name : device_code_names(CodeKind::kCubin)) load_module(cuda, device, name);
 }
 
 }  // namespace volta

@@ -38,6 +38,33 @@ STABLE_TORCH_LIBRARY(volta, m) {
       "int block_size, int dcp, int rank, int interleave, Tensor? rows=None) -> ()");
   m.def("weak_ref_tensor(Tensor input) -> Tensor");
   m.def("get_cuda_view_from_cpu_tensor(Tensor cpu_tensor) -> Tensor");
+  m.def(
+      "topk_softmax(Tensor(a!) topk_weights, Tensor(b!) topk_indices, Tensor(c!) token_expert_indices, "
+      "Tensor gating_output, bool renormalize, Tensor? bias, Tensor? is_padding) -> ()");
+  m.def(
+      "topk_sigmoid(Tensor(a!) topk_weights, Tensor(b!) topk_indices, Tensor(c!) token_expert_indices, "
+      "Tensor gating_output, bool renormalize, Tensor? bias, float routed_scaling_factor, Tensor? is_padding) -> ()");
+  m.def(
+      "topk_softplus_sqrt(Tensor(a!) topk_weights, Tensor(b!) topk_indices, Tensor(c!) token_expert_indices, "
+      "Tensor gating_output, bool renormalize, float routed_scaling_factor, Tensor? bias, Tensor? input_ids, "
+      "Tensor? tid2eid, Tensor? is_padding, Tensor? bias_vl=None, int image_sentinel_lo=0) -> ()");
+  m.def(
+      "moe_align_block_size(Tensor topk_ids, int num_experts, int block_size, Tensor(a!) sorted_token_ids, "
+      "Tensor(b!) experts_ids, Tensor(c!) num_tokens_post_pad, Tensor? maybe_expert_map, "
+      "Tensor(d!)? scatter_idx=None) -> ()");
+  m.def(
+      "moe_lora_align_block_size(Tensor topk_ids, Tensor token_lora_mapping, int num_experts, int block_size, "
+      "int max_loras, int max_num_tokens_padded, int max_num_m_blocks, Tensor(a!) sorted_token_ids, "
+      "Tensor(b!) experts_ids, Tensor(c!) num_tokens_post_pad, Tensor(d!) adapter_enabled, Tensor(e!) lora_ids, "
+      "Tensor? maybe_expert_map) -> ()");
+  m.def(
+      "batched_moe_align_block_size(int max_tokens_per_batch, int block_size, Tensor expert_num_tokens, "
+      "Tensor(a!) sorted_token_ids, Tensor(b!) experts_ids, Tensor(c!) num_tokens_post_pad) -> ()");
+  m.def("moe_sum(Tensor input, Tensor(a!) output, Tensor? topk_ids=None, Tensor? expert_map=None) -> ()");
+  m.def(
+      "vocab_parallel_embedding(Tensor(a!) out, Tensor input_ids, Tensor weight, int org_vocab_start_index, "
+      "int org_vocab_end_index, int num_org_vocab_padding, int added_vocab_start_index, int added_vocab_end_index) -> ()");
+  m.def("shuffle_rows(Tensor input_tensor, Tensor dst2src_map, Tensor(a!) output_tensor) -> ()");
   m.def("prepare(int device) -> ()");
 }
 
@@ -55,7 +82,16 @@ STABLE_TORCH_LIBRARY(volta, m) {
   m.impl("dcp_local_seq_lens", TORCH_BOX(&volta::dcp_local_seq_lens)); \
   m.impl("dcp_slot_mapping", TORCH_BOX(&volta::dcp_slot_mapping)); \
   m.impl("weak_ref_tensor", TORCH_BOX(&volta::weak_ref_tensor)); \
-  m.impl("get_cuda_view_from_cpu_tensor", TORCH_BOX(&volta::get_cuda_view_from_cpu_tensor))
+  m.impl("get_cuda_view_from_cpu_tensor", TORCH_BOX(&volta::get_cuda_view_from_cpu_tensor)); \
+  m.impl("topk_softmax", TORCH_BOX(&volta::topk_softmax)); \
+  m.impl("topk_sigmoid", TORCH_BOX(&volta::topk_sigmoid)); \
+  m.impl("topk_softplus_sqrt", TORCH_BOX(&volta::topk_softplus_sqrt)); \
+  m.impl("moe_align_block_size", TORCH_BOX(&volta::moe_align_block_size)); \
+  m.impl("moe_lora_align_block_size", TORCH_BOX(&volta::moe_lora_align_block_size)); \
+  m.impl("batched_moe_align_block_size", TORCH_BOX(&volta::batched_moe_align_block_size)); \
+  m.impl("moe_sum", TORCH_BOX(&volta::moe_sum)); \
+  m.impl("vocab_parallel_embedding", TORCH_BOX(&volta::vocab_parallel_embedding)); \
+  m.impl("shuffle_rows", TORCH_BOX(&volta::shuffle_rows))
 
 STABLE_TORCH_LIBRARY_IMPL(volta, CPU, m) { VOLTA_OPERATORS(m); }
 STABLE_TORCH_LIBRARY_IMPL(volta, CUDA, m) { VOLTA_OPERATORS(m); }

@@ -46,4 +46,34 @@ void dcp_slot_mapping(
 Tensor weak_ref_tensor(const Tensor& input);
 Tensor get_cuda_view_from_cpu_tensor(const Tensor& cpu_tensor);
 
+void topk_softmax(
+    const Tensor& weights, const Tensor& ids, const Tensor& source_rows, const Tensor& gating, bool renormalise,
+    const std::optional<Tensor>& bias, const std::optional<Tensor>& padding);
+void topk_sigmoid(
+    const Tensor& weights, const Tensor& ids, const Tensor& source_rows, const Tensor& gating, bool renormalise,
+    const std::optional<Tensor>& bias, double factor, const std::optional<Tensor>& padding);
+void topk_softplus_sqrt(
+    const Tensor& weights, const Tensor& ids, const Tensor& source_rows, const Tensor& gating, bool renormalise,
+    double factor, const std::optional<Tensor>& bias, const std::optional<Tensor>& tokens,
+    const std::optional<Tensor>& table, const std::optional<Tensor>& padding, const std::optional<Tensor>& image_bias,
+    std::int64_t image_start);
+
+void moe_align_block_size(
+    const Tensor& ids, std::int64_t experts, std::int64_t block_size, const Tensor& sorted, const Tensor& block_experts,
+    const Tensor& total, const std::optional<Tensor>& map, const std::optional<Tensor>& scatter);
+void moe_lora_align_block_size(
+    const Tensor& ids, const Tensor& token_adapter, std::int64_t experts, std::int64_t block_size, std::int64_t max_loras,
+    std::int64_t max_tokens, std::int64_t max_blocks, const Tensor& sorted, const Tensor& block_experts,
+    const Tensor& total, const Tensor& enabled, const Tensor& adapters, const std::optional<Tensor>& map);
+void batched_moe_align_block_size(
+    std::int64_t max_tokens, std::int64_t block_size, const Tensor& counts, const Tensor& sorted,
+    const Tensor& block_experts, const Tensor& total);
+void moe_sum(
+    const Tensor& input, const Tensor& output, const std::optional<Tensor>& ids, const std::optional<Tensor>& map);
+
+void vocab_parallel_embedding(
+    const Tensor& out, const Tensor& ids, const Tensor& weight, std::int64_t org_start, std::int64_t org_end,
+    std::int64_t org_padding, std::int64_t added_start, std::int64_t added_end);
+void shuffle_rows(const Tensor& input, const Tensor& map, const Tensor& output);
+
 }  // namespace volta

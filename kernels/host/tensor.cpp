@@ -13,7 +13,9 @@ const char* dtype_name(ScalarType dtype) {
     case ScalarType::Double: return "float64";
     case ScalarType::BFloat16: return "bfloat16";
     case ScalarType::Byte: return "uint8";
+    case ScalarType::Bool: return "bool";
     case ScalarType::Int: return "int32";
+    case ScalarType::UInt32: return "uint32";
     case ScalarType::Long: return "int64";
     case ScalarType::Float8_e4m3fn: return "float8_e4m3fn";
     case ScalarType::Float8_e5m2: return "float8_e5m2";
@@ -87,6 +89,7 @@ void Checker::unit_stride(const View& view) const {
 }
 
 void Checker::contiguous(const View& view) const {
+  if (view.numel() == 0) return;
   std::int64_t expected = 1;
   for (int i = view.dim - 1; i >= 0; --i) {
     if (view.sizes[i] > 1 && view.strides[i] != expected) fail(std::string(view.name) + " must be contiguous");
@@ -98,6 +101,14 @@ int Checker::small(std::int64_t value, const char* what) const {
   if (value < 0 || value > std::numeric_limits<int>::max())
     fail(std::string(what) + " must be between 0 and 2147483647, not " + std::to_string(value));
   return static_cast<int>(value);
+}
+
+Ids Checker::ids(const View& view) const {
+  const bool wide = view.dtype == ScalarType::Long;
+  if (!wide && view.dtype != ScalarType::Int && view.dtype != ScalarType::UInt32)
+    fail(std::string(view.name) + " must be int32 or int64, not " + dtype_name(view.dtype));
+  contiguous(view);
+  return {view.data, wide};
 }
 
 Rows Checker::rows(const View& view) const {
@@ -116,6 +127,25 @@ Rows Checker::rows(const View& view) const {
   }
   if (found < 2) return {1, strides[0], 0};
   return {sizes[0], strides[1], strides[0]};
+}
+
+int element_size(ScalarType dtype) {
+  switch (dtype) {
+    case ScalarType::Byte:
+    case ScalarType::Char:
+    case ScalarType::Bool:
+    case ScalarType::Float8_e4m3fn:
+    case ScalarType::Float8_e5m2: return 1;
+    case ScalarType::Half:
+    case ScalarType::BFloat16:
+    case ScalarType::Short: return 2;
+    case ScalarType::Float:
+    case ScalarType::Int:
+    case ScalarType::UInt32: return 4;
+    case ScalarType::Double:
+    case ScalarType::Long: return 8;
+    default: return 0;
+  }
 }
 
 bool packable(const View& view, int elements) {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "../common/ids.h"
 #include "../common/rows.h"
 #include "driver.h"
 
@@ -57,6 +58,9 @@ class Checker {
   void contiguous(const View& view) const;
   int small(std::int64_t value, const char* what) const;  // fits an int
 
+  // A contiguous tensor of int32, uint32 or int64 as one list.
+  Ids ids(const View& view) const;
+
   // The leading dimensions collapsed to at most two; the last one must have unit stride.
   Rows rows(const View& view) const;
 
@@ -77,9 +81,8 @@ bool packable(const View& view, int elements);
 // A launch of `items` items for each token, several tokens a block.
 Shape tile(std::int64_t tokens, std::int64_t items);
 
-inline int element_size(ScalarType dtype) {
-  return dtype == ScalarType::Float ? 4 : dtype == ScalarType::Half ? 2 : dtype == ScalarType::Long ? 8 : 1;
-}
+// Bytes of a number; 0 for a type that no operator takes.
+int element_size(ScalarType dtype);
 
 // Run body(begin, end) over parts of [0, count) on torch's CPU threads.
 template <typename Body>

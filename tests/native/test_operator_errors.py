@@ -14,6 +14,14 @@ def cache(*shape):
     return torch.zeros(*shape, dtype=torch.uint8).view(torch.float8_e4m3fn)
 
 
+def ints(*shape):
+    return torch.zeros(*shape, dtype=torch.int32)
+
+
+def routed(rows, k):
+    return torch.zeros(rows, k), ints(rows, k), ints(rows, k)
+
+
 ONE = torch.ones(1)
 SLOTS = torch.zeros(2, dtype=torch.int64)
 WRONG = {
@@ -108,6 +116,77 @@ WRONG = {
         lambda: (SLOTS.int(), SLOTS, SLOTS.int(), SLOTS.int().view(1, 2), 16, 2, 0, 1),
         "slot_mapping must be int64, not int32",
     ),
+    "bfloat16 logits": (
+        "topk_softmax",
+        lambda: (*routed(2, 2), half(2, 8).bfloat16(), True, None, None),
+        "gating_output must be float16 or float32, not bfloat16",
+    ),
+    "more than all experts": (
+        "topk_softmax",
+        lambda: (*routed(2, 9), half(2, 8), True, None, None),
+        "topk_weights has more columns than there are experts",
+    ),
+    "bias's type": (
+        "topk_sigmoid",
+        lambda: (*routed(2, 2), half(2, 8), True, half(8), 1.0, None),
+        "bias must be float32, not float16",
+    ),
+    "type of ids": (
+        "topk_softmax",
+        lambda: (ints(2, 2).float(), ints(2, 2).short(), ints(2, 2), half(2, 8), True, None, None),
+        "topk_indices must be int32 or int64, not another type",
+    ),
+    "strided logits": (
+        "topk_softmax",
+        lambda: (*routed(2, 2), half(8, 2).T, True, None, None),
+        "gating_output must have stride 1 in its last dimension, not 2",
+    ),
+    "no tokens for the table": (
+        "topk_softplus_sqrt",
+        lambda: (*routed(2, 2), half(2, 8), True, 1.0, None, None, ints(9, 2), None),
+        "tid2eid and bias_vl need input_ids",
+    ),
+    "too many experts": (
+        "moe_align_block_size",
+        lambda: (ints(2, 2), 5000, 16, ints(9), ints(9), ints(1), None),
+        "num_experts must be between 1 and 4096",
+    ),
+    "block": (
+        "moe_align_block_size",
+        lambda: (ints(2, 2), 8, 0, ints(9), ints(9), ints(1), None),
+        "block_size must be positive",
+    ),
+    "places beyond int32": (
+        "moe_align_block_size",
+        lambda: (ints(2, 2), 4096, 2**20, ints(9), ints(9), ints(1), None),
+        "the number of entries with their padding must be between 0 and 2147483647, not 4294963460",
+    ),
+    "short map": (
+        "moe_align_block_size",
+        lambda: (ints(2, 2), 8, 16, ints(9), ints(9), ints(1), ints(7)),
+        "maybe_expert_map must have an entry for each of num_experts",
+    ),
+    "adapters' parts": (
+        "moe_lora_align_block_size",
+        lambda: (ints(2, 2), ints(2), 8, 16, 2, 64, 4, ints(127), ints(8), ints(2), ints(2), ints(3), None),
+        "sorted_token_ids, experts_ids and num_tokens_post_pad must have a part for each of max_loras",
+    ),
+    "counts": (
+        "batched_moe_align_block_size",
+        lambda: (8, 4, ints(5).long(), ints(40), ints(10), ints(1)),
+        "expert_num_tokens must be int32, not int64",
+    ),
+    "sum's shape": (
+        "moe_sum",
+        lambda: (half(2, 4, 8), half(2, 9)),
+        "output must have as many elements as input has for one expert",
+    ),
+    "map without ids": ("moe_sum", lambda: (half(2, 4, 8), half(2, 8), None, ints(8)), "expert_map needs topk_ids"),
+    "embedding's type": (
+        "vocab_parallel_embedding",
+        lambda: (half(2, 8), SLOTS, half(9, 8).float(), 0, 9, 0, 9, 9),
+        "out must be float32, not float16",
+    ),
     "parts": (
         "merge_attention",
         lambda: (half(2, 1, 8).float(), None, half(2, 2, 1, 8), torch.zeros(2, 2, 1), True),
@@ -148,6 +227,10 @@ def test_empty_tensors_are_no_work(shape, volta):
     volta.dcp_local_seq_lens(SLOTS[:0].int(), SLOTS[:0].int(), 2, 1, 1)
     volta.dcp_slot_mapping(SLOTS[:0], SLOTS[:0], starts, table, 16, 2, 1, 1)
     volta.merge_attention(half(0, 1, 8), None, half(2, 0, 1, 8), torch.zeros(2, 0, 1), True)
+    volta.topk_softmax(*routed(0, 2), half(0, 8), True, None, None)
+    volta.moe_sum(half(shape[0], 2, shape[1]), half(*shape))
+    volta.vocab_parallel_embedding(half(0, shape[1]), SLOTS[:0], half(9, shape[1]), 0, 9, 0, 9, 9)
+    volta.shuffle_rows(half(9, shape[1]), ints(0), half(0, shape[1]))
 
 
 def test_operators_pass_torchs_own_check(volta):
@@ -156,6 +239,11 @@ def test_operators_pass_torchs_own_check(volta):
     torch.library.opcheck(volta.fused_add_rms_norm.default, (x.clone(), x.clone(), None, 1e-6))
     torch.library.opcheck(volta.gemma_rms_norm.default, (torch.empty_like(x), x, x.clone(), weight, 1e-6))
     torch.library.opcheck(volta.silu_and_mul.default, (half(4, 8), x))
+    torch.library.opcheck(volta.topk_softmax.default, (*routed(4, 2), x, True, None, None))
+    align = (ints(4, 2), 8, 16, ints(64), ints(4), ints(1), None, ints(8))
+    torch.library.opcheck(volta.moe_align_block_size.default, align)
+    torch.library.opcheck(volta.moe_sum.default, (half(4, 2, 8), half(4, 8), ints(4, 2), ints(8)))
+    torch.library.opcheck(volta.vocab_parallel_embedding.default, (half(2, 16), SLOTS, x, 0, 4, 0, 4, 4))
 
 
 def test_fakes_of_new_tensors_have_their_shape_strides_and_device(volta):

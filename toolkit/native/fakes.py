@@ -21,6 +21,15 @@ MUTATING = (
     "merge_attention",
     "dcp_local_seq_lens",
     "dcp_slot_mapping",
+    "topk_softmax",
+    "topk_sigmoid",
+    "topk_softplus_sqrt",
+    "moe_align_block_size",
+    "moe_lora_align_block_size",
+    "batched_moe_align_block_size",
+    "moe_sum",
+    "vocab_parallel_embedding",
+    "shuffle_rows",
 )
 
 
