@@ -153,3 +153,68 @@ def test_an_installed_package_finds_its_configuration_inside_itself(tmp_path):
         [sys.executable, "-c", code, str(package / "config/search_path.py")], text=True, env={**os.environ}
     )
     assert printed.strip() == str(package / "conf")
+
+
+class TestCompare:
+    ARGUMENTS = ("+recipe=dcp2_e4m3", "limits.kv_cache_memory_bytes=4294967296")
+
+    def test_what_differs_and_what_it_buys(self):
+        result = cli.call("plan", *self.ARGUMENTS, "compare=qwen38_27b_nvfp4", "output=json")
+        assert (result.returncode, result.stderr) == (0, "")
+        document = json.loads(result.stdout)
+        alone = json.loads(cli.call("plan", *self.ARGUMENTS, "output=json").stdout)
+        other = json.loads(cli.call("plan", "+recipe=qwen38_27b_nvfp4", self.ARGUMENTS[1], "output=json").stdout)
+        assert {key: document[key] for key in ("capacity", "memory", "argv")} == {
+            key: alone[key] for key in ("capacity", "memory", "argv")
+        }
+        found = document["comparison"]
+        assert (found["this"], found["other"]) == ("dcp2_e4m3", "qwen38_27b_nvfp4")
+        assert {"name": "kv.dtype", "this": "fp8_e4m3", "other": "float16"} in found["options"]
+        for section, plans in (("capacity", "capacity"), ("memory", "memory")):
+            shown = {item["name"]: (item["this"], item["other"]) for item in found[section]}
+            shown.pop("together", None)
+            names = dict.fromkeys([*alone[plans], *other[plans]])
+            both = {name: (alone[plans].get(name), other[plans].get(name)) for name in names}
+            assert shown == {name: pair for name, pair in both.items() if pair[0] != pair[1]}
+
+    def test_as_text(self):
+        lines = cli.call("plan", *self.ARGUMENTS, "compare=qwen38_27b_nvfp4").stdout.splitlines()
+        assert lines[0] == "dcp2_e4m3 beside qwen38_27b_nvfp4"
+        said = [line.split() for line in lines]
+        assert ["dcp.size", "2", "1"] in said
+        assert ["tokens", "795,607", "256,762", "+209.9%"] in said
+        assert any(line[:1] == ["together"] for line in said)
+
+    def test_a_recipe_beside_itself(self):
+        assert "nothing differs" in cli.call("plan", "+recipe=smollm2_cpu", "compare=smollm2_cpu").stdout
+
+    def test_a_recipe_that_is_not_there(self):
+        result = cli.call("plan", "+recipe=smollm2_cpu", "compare=smollm3_cpu")
+        assert (result.returncode, result.stdout) == (2, "")
+        assert cli.first_line(result.stderr) == "error: there is no recipe named 'smollm3_cpu'"
+        assert "smollm2_cpu" in result.stderr
+
+
+class TestFit:
+    SMALL = ("+recipe=smollm2_cpu", "limits.kv_cache_memory_bytes=2000000", "server.port=18432")
+
+    def test_each_proposal_can_be_typed_and_then_fits(self):
+        document = json.loads(cli.call("plan", *self.SMALL, "fit=true", "output=json").stdout)
+        assert document["fit"]["needed"]
+        for proposal in document["fit"]["proposals"]:
+            typed = json.loads(cli.call("plan", *self.SMALL, *proposal["overrides"], "output=json").stdout)
+            assert typed["capacity"] == proposal["capacity"]
+            assert [found["rule"] for found in typed["findings"] if found["severity"] == "refuse"] == []
+        assert document["fit"]["proposals"] != []
+
+    def test_as_text_the_proposals_come_last(self):
+        lines = cli.call("plan", *self.SMALL, "fit=true").stdout.splitlines()
+        begin = lines.index("what would make it fit")
+        assert lines[begin + 1] == "  limits.kv_cache_memory_bytes=25067520"
+        assert lines[begin + 2].startswith(
+            "      costs memory for anything else; then 2,176 tokens, 1.06 full requests"
+        )
+
+    def test_a_plan_that_fits_says_so(self):
+        said = cli.call("plan", "+recipe=smollm2_cpu", "fit=true").stdout
+        assert "it fits already" in said

@@ -22,15 +22,9 @@ from toolkit.errors import CheckFailedError, RefusedError
 TINY = "+recipe=tiny_random_cpu"
 
 
-def documents(text: str) -> list[dict]:
-    """The JSON documents of a sweep, one after the other."""
-    decoder, found = json.JSONDecoder(), []
-    while text.strip():
-        text = text.lstrip()
-        document, end = decoder.raw_decode(text)
-        found.append(document)
-        text = text[end:]
-    return found
+def plans_of(text: str) -> list[dict]:
+    """The plans of a sweep's one document."""
+    return json.loads(text)["plans"]
 
 
 def everything_in(folder: Path) -> set[str]:
@@ -87,9 +81,9 @@ def test_an_interrupted_sweep_ends_at_once_and_leaves_nothing(tmp_path, home):
     before = everything_in(tmp_path)
     seats = ",".join(map(str, range(1, 40)))
     listens = "signal.signal(signal.SIGINT, signal.default_int_handler)"  # which a background job of a shell does not
-    begin = f"import runpy, signal; {listens}; runpy.run_module('toolkit.plan', run_name='__main__')"
+    begin = f"import runpy, signal; {listens}; runpy.run_module('toolkit.serve', run_name='__main__')"
     sweep = subprocess.Popen(
-        [sys.executable, "-c", begin, TINY, "-m", f"limits.max_num_seqs={seats}", "output=json"],
+        [sys.executable, "-c", begin, TINY, "dry_run=true", "-m", f"limits.max_num_seqs={seats}", "output=json"],
         cwd=tmp_path / "work",
         env={**os.environ, **home, "PYTHONPATH": str(cli.REPOSITORY)},
         stdout=subprocess.PIPE,
@@ -107,21 +101,25 @@ class TestSweeps:
     @pytest.mark.parametrize("arguments", [["-m", "kv=float16,fp8_e4m3", TINY], [TINY, "kv=float16,fp8_e4m3", "-m"]])
     def test_every_combination_is_planned(self, arguments):
         result = cli.call("plan", *arguments, "output=json")
-        plans = documents(result.stdout)
+        plans = plans_of(result.stdout)
         assert result.returncode == 0, result.stderr
         assert [plan["origins"]["kv.dtype"].rpartition("/")[2] for plan in plans] == ["float16.yaml", "fp8_e4m3.yaml"]
         assert [plan["argv"][plan["argv"].index("--kv-cache-dtype") + 1] for plan in plans] == ["auto", "fp8_e4m3"]
 
     def test_recipes_and_numbered_choices_are_swept(self):
         result = cli.call("plan", "-m", "+recipe=dcp2_e4m3,qwen38_27b_nvfp4", "dcp=1,2", "output=json")
-        plans = documents(result.stdout)
+        plans = plans_of(result.stdout)
         assert [plan["recipe"] for plan in plans] == ["dcp2_e4m3"] * 2 + ["qwen38_27b_nvfp4"] * 2
         assert ["--decode-context-parallel-size" in plan["argv"] for plan in plans] == [False, True] * 2
 
     def test_a_job_that_fails_does_not_hide_the_others(self):
         result = cli.call("plan", TINY, "-m", "checkpoint.source.kind=local,random", "output=json")
         assert result.returncode == 2
-        assert len(documents(result.stdout)) == 1
+        document = json.loads(result.stdout)
+        assert [plan["overrides"]["checkpoint.source.kind"] for plan in document["plans"]] == ["random"]
+        (failed,) = document["failed"]
+        assert (failed["overrides"]["checkpoint.source.kind"], failed["exit_code"]) == ("local", 2)
+        assert failed["error"]["what"] == "checkpoint.source.path is not set"
         assert cli.first_line(result.stderr) == "error: checkpoint.source.path is not set"
         assert "Traceback" not in result.stderr
 
@@ -130,9 +128,28 @@ class TestSweeps:
         assert (result.returncode, result.stdout) == (2, "")
         assert cli.first_line(result.stderr) == "error: there is no kv named 'fp9'"
 
+    def test_as_text_it_is_one_table(self):
+        result = cli.call("plan", TINY, "-m", "kv=float16,fp8_e4m3", "limits.max_model_len=0,1024")
+        header, *rows = (line.split() for line in result.stdout.splitlines() if line)
+        assert result.returncode == 0, result.stderr
+        assert header == [
+            *("kv", "limits.max_model_len", "block", "tokens", "full", "requests", "GiB", "a", "rank", "verdict")
+        ]
+        assert [row[:2] for row in rows] == [[kv, length] for kv in ("float16", "fp8_e4m3") for length in ("0", "1024")]
+        assert [row[-1] for row in rows] == ["sizes-positive", "served"] * 2
+        assert rows[1][3] == "131,072"
+        assert rows[3][3] == "262,144", "half the bytes hold twice the tokens"
+
+    @pytest.mark.parametrize("option", ["compare=dcp2_e4m3", "fit=true"])
+    def test_what_belongs_to_one_plan_is_refused_in_a_sweep(self, option):
+        result = cli.call("plan", TINY, "-m", "kv=float16,fp8_e4m3", option)
+        assert result.returncode == 2
+        name = option.partition("=")[0]
+        assert cli.first_line(result.stderr) == f"error: {name} belongs to one plan, and -m makes several"
+
     def test_each_job_has_its_own_origins(self):
         result = cli.call("plan", TINY, "-m", "limits.max_num_seqs=1,2", "output=json")
-        origins = [plan["origins"]["limits.max_num_seqs"] for plan in documents(result.stdout)]
+        origins = [plan["origins"]["limits.max_num_seqs"] for plan in plans_of(result.stdout)]
         assert origins == ["command line: limits.max_num_seqs=1", "command line: limits.max_num_seqs=2"]
 
     def run(self, monkeypatch, task) -> int:
@@ -310,7 +327,7 @@ class TestOutput:
         arguments = {"plan": [TINY], "serve": [TINY, "dry_run=true"], "status": []}[name]
         result = cli.call(name, *arguments, "output=json")
         assert (result.returncode, result.stderr) == (0, "")
-        assert len(documents(result.stdout)) == 1
+        assert isinstance(json.loads(result.stdout), dict)
 
 
 def test_a_refused_plan_is_still_printed_and_a_refused_serve_lists_every_finding():

@@ -5,40 +5,120 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from io import StringIO
 from typing import Any
 
+from toolkit.checkpoint.facts import CheckpointFacts
 from toolkit.checkpoint.sources import locate, locate_draft
+from toolkit.config.command_line import read_command_line
 from toolkit.config.composed import Composed
-from toolkit.config.schema.verbs import Output, PlanConfig
+from toolkit.config.schema.verbs import DeploymentConfig, Output, PlanConfig
 from toolkit.config.search_path import shipped_conf
+from toolkit.errors import ConfigurationError, ToolkitError
 from toolkit.machine.chosen import machine_facts
+from toolkit.machine.facts import MachineFacts
+from toolkit.planning.compare import Comparison, compare
+from toolkit.planning.fit import Fit, fit
 from toolkit.planning.make import make_plan
 from toolkit.planning.plan import Plan
+from toolkit.planning.sweep import Row, as_mapping, document
 from toolkit.streams import say
-from toolkit.verb import run_verb
+from toolkit.verb import compose, run_verb
 
 
 def main() -> None:
     """Run the verb and leave with its exit code."""
-    sys.exit(run_verb("plan", PlanConfig, run))
+    sys.exit(run_verb("plan", PlanConfig, run, Plans()))
 
 
 def run(composed: Composed[PlanConfig]) -> int:
     """Print the plan; 0 also where rules refuse it, as planning is what was asked for."""
-    plan = plan_of(composed.config, composed.recipe)
-    if composed.config.output is Output.json:
-        say(json.dumps({**plan.to_json(), "origins": dict(composed.origins)}, indent=2, default=str))
+    config = composed.config
+    facts = facts_of(config)
+    plan = facts.plan(config, composed.recipe)
+    found = fit(config, plan, lambda changed: facts.plan(changed, composed.recipe)) if config.fit else None
+    beside = comparison(composed, plan, config.compare) if config.compare else None
+    if config.output is Output.json:
+        extra = {"comparison": beside.to_json()} if beside else {}
+        extra |= {"fit": found.to_json()} if found else {}
+        say(json.dumps({**plan.to_json(), "origins": dict(composed.origins), **extra}, indent=2, default=str))
     else:
-        show(plan, composed.origins, composed.values)
+        _print(composed, plan, beside, found)
     return 0
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What plans are made from, beside a configuration."""
+
+    checkpoint: CheckpointFacts
+    machine: MachineFacts
+    draft: CheckpointFacts | None
+
+    def plan(self, config: DeploymentConfig, recipe: str) -> Plan:
+        """The plan of a configuration."""
+        return make_plan(config, recipe, self.checkpoint, self.machine, self.draft)
+
+
+def facts_of(config: PlanConfig) -> Facts:
+    """This machine as it is now, or a recorded one, and what is on this one of the checkpoint."""
+    machine = machine_facts(config.machine.facts_file, [(config.server.host, config.server.port)])
+    return Facts(locate(config.checkpoint), machine, locate_draft(config.speculative))
 
 
 def plan_of(config: PlanConfig, recipe: str) -> Plan:
     """The plan for this machine, from what is on it now, or for a recorded one."""
-    machine = machine_facts(config.machine.facts_file, [(config.server.host, config.server.port)])
-    return make_plan(config, recipe, locate(config.checkpoint), machine, locate_draft(config.speculative))
+    return facts_of(config).plan(config, recipe)
+
+
+def comparison(composed: Composed[PlanConfig], plan: Plan, name: str) -> Comparison:
+    """The plan beside that of another recipe with the same command line."""
+    other = compose("plan", PlanConfig, read_command_line(sys.argv[1:], shipped_conf()).with_recipe(name))
+    return compare(plan, composed.values, plan_of(other.config, name), other.values, name)
+
+
+@dataclass
+class Plans:
+    """The plans of a sweep, printed together at its end."""
+
+    rows: list[Row] = field(default_factory=list)
+    output: Output = Output.text
+
+    def job(self, composed: Composed[PlanConfig]) -> int:
+        """Plan one combination."""
+        config = composed.config
+        self.output = config.output
+        if alone := [name for name in ("compare", "fit") if getattr(config, name)]:
+            where, fix = alone[0], "leave out -m, or compare the rows of its table"
+            raise ConfigurationError(f"{where} belongs to one plan, and -m makes several", where=where, fix=fix)
+        plan = plan_of(config, composed.recipe)
+        self.rows.append(Row(as_mapping(composed.overrides), plan, composed.origins))
+        return 0
+
+    def failed(self, overrides: Sequence[str], error: ToolkitError) -> None:
+        """Keep the combination's place in the table."""
+        self.rows.append(Row(as_mapping(overrides), None, {}, error))
+
+    def end(self) -> None:
+        """Print the table, or one document."""
+        from toolkit.display.sweep_text import table
+
+        as_json = self.output is Output.json
+        say(json.dumps(document(self.rows), indent=2, default=str) if as_json else "\n".join(table(self.rows)))
+
+
+def _print(composed: Composed[PlanConfig], plan: Plan, beside: Comparison | None, found: Fit | None) -> None:
+    """The plan in full; beside another, only what differs."""
+    from toolkit.display import compare_text, fit_text
+
+    if beside is not None:
+        say(compare_text.render(beside))
+    else:
+        show(plan, composed.origins, composed.values)
+    if found is not None:
+        say("\n" + fit_text.render(found))
 
 
 def show(plan: Plan, origins: Mapping[str, str], values: Mapping[str, Any]) -> None:

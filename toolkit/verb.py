@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from toolkit.config.composed import Composed, checked
 from toolkit.errors import ConfigurationError, ToolkitError
@@ -14,6 +14,8 @@ from toolkit.streams import complete_streams, drop_output, tell, writing
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
+
+    from toolkit.config.command_line import CommandLine
 
 Root = TypeVar("Root")
 BUG = 1
@@ -29,17 +31,32 @@ class _SweepStoppedError(BaseException):
         self.code = code
 
 
-def run_verb(name: str, schema: type[Root], task: Callable[[Composed[Root]], int]) -> int:
+class Sweep(Protocol[Root]):
+    """What a verb does with `-m` whose jobs make one result together."""
+
+    def job(self, composed: Composed[Root]) -> int:
+        """Do one combination, and return its exit code."""
+
+    def failed(self, overrides: Sequence[str], error: ToolkitError) -> None:
+        """Take note of a combination that ended in an error, which was printed already."""
+
+    def end(self) -> None:
+        """Say what all of them came to."""
+
+
+def run_verb(
+    name: str, schema: type[Root], task: Callable[[Composed[Root]], int], sweep: Sweep[Root] | None = None
+) -> int:
     """Compose conf/NAME.yaml with the command line, run the task, and return the exit code.
 
-    The task returns its own exit code. With `-m` it runs once for each combination; a job that fails does not keep the
-    others from running, one that a signal stopped does, and the highest exit code is returned. A ToolkitError is
-    printed without a traceback.
+    The task returns its own exit code. With `-m` it runs once for each combination, or `sweep` takes its place; a job
+    that fails does not keep the others from running, one that a signal stopped does, and the highest exit code is
+    returned. A ToolkitError is printed without a traceback.
     """
     complete_streams()
     try:
         _see_folder()
-        return _compose_and_run(name, schema, task)
+        return _compose_and_run(name, schema, task, sweep)
     except ToolkitError as error:
         return _report(error)
     except KeyboardInterrupt:
@@ -63,7 +80,23 @@ def _report(error: ToolkitError) -> int:
     return error.exit_code
 
 
-def _compose_and_run(name: str, schema: type[Root], task: Callable[[Composed[Root]], int]) -> int:
+def compose(name: str, schema: type[Root], line: CommandLine) -> Composed[Root]:
+    """Compose conf/NAME.yaml with a command line, and check it. Raises ConfigurationError."""
+    from hydra.errors import HydraException
+    from omegaconf.errors import OmegaConfBaseException
+
+    from toolkit.config.hydra_errors import explain
+    from toolkit.config.one_job import compose_once
+
+    try:
+        return checked(compose_once(name, line), schema)
+    except (HydraException, OmegaConfBaseException, ValueError) as error:
+        raise explain(error, schema) from error
+
+
+def _compose_and_run(
+    name: str, schema: type[Root], task: Callable[[Composed[Root]], int], sweep: Sweep[Root] | None
+) -> int:
     from toolkit.config.safety import import_nothing_from_here
 
     import_nothing_from_here()
@@ -73,7 +106,6 @@ def _compose_and_run(name: str, schema: type[Root], task: Callable[[Composed[Roo
     from toolkit.config.command_line import read_command_line
     from toolkit.config.composition import prepare
     from toolkit.config.hydra_errors import explain
-    from toolkit.config.one_job import compose_once
     from toolkit.config.search_path import shipped_conf
     from toolkit.config.services import let_hydra
 
@@ -82,39 +114,44 @@ def _compose_and_run(name: str, schema: type[Root], task: Callable[[Composed[Roo
     codes: list[int] = []
 
     def run_job(job: DictConfig) -> None:
-        codes.append(_job(job, schema, task))
+        codes.append(_job(job, schema, task, sweep))
         if codes[-1] > SIGNALLED:
             raise _SweepStoppedError(codes[-1])
 
+    if line.plain:
+        return task(compose(name, schema, line))
     try:
-        if line.plain:
-            composed = checked(compose_once(name, line), schema)
-        else:
-            with writing():
-                let_hydra(name, line, run_job)
-            return max(codes, default=0)
+        with writing():
+            let_hydra(name, line, run_job)
     except _SweepStoppedError as stopped:
         return stopped.code
     except (HydraException, OmegaConfBaseException, ValueError) as error:
         if line.parsed.shell_completion:
             return 0  # nothing to offer; a message would land in the line that is being typed
         raise explain(error, schema) from error
-    return task(composed)
+    if sweep is not None and codes:
+        sweep.end()
+    return max(codes, default=0)
 
 
-def _job(composed: DictConfig, schema: type[Root], task: Callable[[Composed[Root]], int]) -> int:
+def _job(job: DictConfig, schema: type[Root], task: Callable[[Composed[Root]], int], sweep: Sweep[Root] | None) -> int:
     """One job of a sweep: whatever happens in it, the others still run."""
     from omegaconf.errors import OmegaConfBaseException
 
     from toolkit.config.hydra_errors import explain
     from toolkit.config.services import composition_of_job
 
+    overrides: Sequence[str] = ()
     try:
-        return task(checked(composition_of_job(composed), schema))
-    except ToolkitError as error:
-        return _report(error)
-    except OmegaConfBaseException as error:
-        return _report(explain(error, schema))
+        composition = composition_of_job(job)
+        overrides = composition.overrides
+        composed = checked(composition, schema)
+        return task(composed) if sweep is None else sweep.job(composed)
+    except (ToolkitError, OmegaConfBaseException) as error:
+        told = error if isinstance(error, ToolkitError) else explain(error, schema)
+        if sweep is not None:
+            sweep.failed(overrides, told)
+        return _report(told)
     except BrokenPipeError:
         raise
     except Exception:  # noqa: BLE001 - a bug of ours in one job; its traceback is shown

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -25,6 +25,11 @@ class CommandLine:
     config_dir: Path | None
     parsed: Namespace = field(repr=False)
     """Everything, as Hydra's own parser reads it."""
+
+    def with_recipe(self, name: str) -> CommandLine:
+        """The same command line with another recipe."""
+        others = (text for text in self.overrides if text.partition("=")[0].lstrip("+") != "recipe")
+        return replace(self, overrides=(f"+recipe={name}", *others))
 
     @property
     def plain(self) -> bool:

@@ -63,6 +63,10 @@ class PlanConfig(DeploymentConfig):
 
     output: Output = Output.text
     """`text` or `json`."""
+    compare: Optional[str] = None
+    """Another recipe: what differs from it, and what that buys; the command line's other values hold for both."""
+    fit: bool = False
+    """Propose changes that make a plan fit which is refused for its size."""
     machine: MachineConfig = field(default_factory=MachineConfig)
 
 

@@ -1,0 +1,156 @@
+"""Proposals fit when they are planned, cost as little as they can, and their absence is told."""
+
+from dataclasses import replace
+
+import cases
+import pytest
+
+from toolkit.display.fit_text import render
+from toolkit.planning.fit import SIZE_RULES, Fit, fit, of_size
+from toolkit.planning.levers import LEVERS
+from toolkit.planning.make import make_plan
+from toolkit.planning.plan import Plan, Severity
+
+GIB = 2**30
+
+
+def planner(machine=None):
+    def plan(config) -> Plan:
+        return make_plan(config, "", cases.facts(), machine or cases.gpu_machine())
+
+    return plan
+
+
+def fitted(config, machine=None) -> Fit:
+    plan = planner(machine)
+    return fit(config, plan(config), plan)
+
+
+def gpu(gib: float, **changes):
+    """A deployment on four GPUs of that size; with few sequences and short steps all of it is the cache."""
+    few = {"limits__max_num_seqs": 1, "limits__max_num_batched_tokens": 256}
+    size = {"hardware__gpu_memory_bytes": int(gib * GIB), "limits__max_model_len": 8192}
+    return cases.on_v100(**{**few, **size, **changes})
+
+
+def refusals(plan: Plan) -> set[str]:
+    return {found.rule for found in plan.findings if found.severity is Severity.refuse}
+
+
+def test_a_plan_that_fits_needs_nothing():
+    found = fitted(gpu(16))
+    assert (found.problems, found.proposals, found.nearest) == ((), (), None)
+    assert "fits already" in render(found)
+
+
+def least(config) -> int:
+    """Bytes that a deployment needs of a GPU, without margins."""
+    plan = planner()(config)
+    return plan.budget.total() + (plan.capacity.blocks_per_request + 1) * plan.capacity.bytes_per_block
+
+
+SHORT_BY = 1.5 * 2**20 / GIB
+ORDER = ["max_model_len", "dtype", "size", "gpu_memory_utilization"]
+
+
+@pytest.fixture
+def short():
+    """A deployment that misses the GPU's share by little more than a megabyte."""
+    config = gpu(16)
+    return gpu(least(config) / GIB / config.limits.gpu_memory_utilization - SHORT_BY)
+
+
+def test_each_change_alone_fits_and_the_cheapest_loss_is_first(short):
+    found = fitted(short)
+    assert [of.rule for of in found.problems] == ["gpu-memory-short"]
+    assert [proposal.changes[0].name for proposal in found.proposals] == ORDER
+    for proposal in found.proposals:
+        assert not refusals(proposal.plan) & SIZE_RULES
+        assert len(proposal.changes) == 1
+        assert proposal.overrides in render(found)
+
+
+def test_no_milder_change_would_do(short):
+    plan = planner()
+    context = fitted(short).proposals[0].changes[0]
+    longer = replace(short.limits, max_model_len=context.value + 256)
+    assert of_size(plan(replace(short, limits=longer)))
+    share = fitted(short).proposals[-1].changes[0]
+    smaller = replace(short.limits, gpu_memory_utilization=share.value - 0.01)
+    assert of_size(plan(replace(short, limits=smaller)))
+
+
+def test_changes_are_joined_where_none_suffices_alone():
+    tight = gpu(16, limits__max_num_seqs=64, limits__max_num_batched_tokens=2048)
+    strongest = gpu(16, limits__max_model_len=1024)
+    share = tight.limits.gpu_memory_utilization
+    room = (least(strongest) + 1.02 * 2**20) / GIB / share
+    tight.hardware.gpu_memory_bytes = int(room * GIB)
+    found = fitted(tight)
+    (proposal,) = found.proposals
+    assert len(proposal.changes) > 1
+    assert not refusals(proposal.plan) & SIZE_RULES
+    for left_out in proposal.changes:
+        config = tight
+        for change in proposal.changes:
+            if change is not left_out:
+                group = replace(getattr(config, change.group), **{change.name: change.value})
+                config = replace(config, **{change.group: group})
+        assert of_size(planner()(config)), f"{left_out.override} is not needed"
+
+
+def test_what_never_fits_names_the_nearest():
+    found = fitted(gpu(0.02))
+    assert (found.proposals, bool(found.nearest)) == ((), True)
+    names = {change.name for change in found.nearest.changes}
+    assert {"max_model_len", "gpu_memory_utilization"} <= names
+    assert of_size(found.nearest.plan)
+    text = render(found)
+    assert "nothing does" in text
+    assert f"nearest: {found.nearest.overrides}" in text
+    assert of_size(found.nearest.plan)[0].message in text
+
+
+def test_a_cache_of_told_bytes_is_made_as_large_as_one_request():
+    found = fitted(gpu(16, limits__kv_cache_memory_bytes=2**20))
+    (change,) = found.proposals[-1].changes
+    plan = found.proposals[-1].plan
+    assert change.override == f"limits.kv_cache_memory_bytes={change.value}"
+    assert change.value == (plan.capacity.blocks_per_request + 1) * plan.capacity.bytes_per_block
+    assert plan.capacity.concurrency >= 1
+
+
+def test_a_change_that_another_rule_refuses_is_not_proposed(short):
+    """DCP over ranks that hold their own KV heads is not possible; such a proposal would only move the refusal."""
+    plan = planner()
+
+    def strict(config) -> Plan:
+        made = plan(config)
+        if config.dcp.size > 1:
+            made = replace(made, findings=(*made.findings, replace(of_size(plan(short))[0], rule="dcp-heads")))
+        return made
+
+    proposals = fit(short, strict(short), strict).proposals
+    assert "size" not in {proposal.changes[0].name for proposal in proposals}
+    assert {proposal.changes[0].name for proposal in proposals} == {*ORDER} - {"size"}
+
+
+def test_refusals_that_have_nothing_to_do_with_size_stay_and_do_not_hinder(short):
+    found = fit(short, planner(cases.machine())(short), planner(cases.machine()))  # a laptop without a GPU
+    assert [proposal.changes[0].name for proposal in found.proposals] == ORDER
+    assert all("no-gpu" in refusals(proposal.plan) for proposal in found.proposals)
+
+
+def test_the_levers_stand_in_the_order_of_their_loss():
+    config = gpu(16, limits__max_num_seqs=4, limits__max_num_batched_tokens=512)
+    changes = [lever.changes(config, planner()(config)) for lever in LEVERS]
+    assert [found[0].name for found in changes] == [
+        "max_model_len",
+        "max_num_seqs",
+        "max_num_batched_tokens",
+        "dtype",
+        "size",
+        "gpu_memory_utilization",
+    ]
+    for found in changes:
+        assert len({change.override for change in found}) == len(found)

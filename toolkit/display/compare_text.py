@@ -1,0 +1,74 @@
+"""A comparison of two plans as text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from toolkit.display.plan_text import gib, value_text
+from toolkit.planning.compare import Changed, Comparison
+
+LABELS = {
+    "tokens": "tokens",
+    "concurrency": "full requests at once",
+    "blocks": "blocks",
+    "blocks_per_request": "blocks of a full request",
+    "block_tokens": "tokens of a block",
+    "bytes_per_block": "bytes of a block",
+}
+
+
+def render(found: Comparison) -> str:
+    """What differs, and what it buys, in aligned lines."""
+    parts = [
+        ("what differs", found.options, value_text),
+        ("switches", found.switches, _on),
+        ("KV cache", [Changed(LABELS[item.name], item.this, item.other) for item in found.capacity], _number),
+        ("memory of one rank (GiB)", found.memory, _size),
+        ("findings", found.findings, lambda word: word or "-"),
+    ]
+    title = f"{found.this} beside {found.other}"
+    blocks = [f"{title}\n{'=' * len(title)}"]
+    blocks += [_block(name, items, show, found) for name, items, show in parts if items]
+    return "\n\n".join(blocks if len(blocks) > 1 else [*blocks, "nothing differs"])
+
+
+def _block(name: str, items: Sequence[Changed], show: Callable[[Any], str], found: Comparison) -> str:
+    rows = [(name, found.this, found.other, "")]
+    numbers = all(_is_number(value) for item in items for value in (item.this, item.other) if value is not None)
+    gains = (_gain(item) if numbers else "" for item in items)
+    rows += [
+        (f"  {item.name}", show(item.this), show(item.other), gain) for item, gain in zip(items, gains, strict=True)
+    ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join("  ".join(_aligned(row, widths, numbers)).rstrip() for row in rows)
+
+
+def _aligned(row: Sequence[str], widths: Sequence[int], numbers: bool) -> Iterator[str]:
+    for column, (cell, width) in enumerate(zip(row, widths, strict=True)):
+        yield cell.rjust(width) if numbers and column in (1, 2) else cell.ljust(width)
+
+
+def _gain(item: Changed) -> str:
+    """By how much the first is larger, where both are sizes."""
+    if not (_is_number(item.this) and _is_number(item.other)) or not item.other:
+        return ""
+    return f"{item.this / item.other - 1:+.1%}"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _on(value: bool | None) -> str:
+    return {True: "on", False: "off", None: "-"}[value]
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "unknown"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.2f}"
+
+
+def _size(value: int | None) -> str:
+    return "-" if value is None else gib(value)

@@ -1,0 +1,100 @@
+"""What can be given up so that a plan fits, the cheapest loss first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from toolkit.config.schema.engine import EngineName
+from toolkit.config.schema.verbs import DeploymentConfig
+from toolkit.planning.plan import Plan
+
+SHORTEST = 1024
+"""Tokens below which a context is not worth proposing."""
+FEWEST_BATCHED = 256
+HIGHEST_UTILIZATION = 97
+"""Percent of a GPU; the rest is the driver's and the display's."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """One option with another value."""
+
+    group: str
+    name: str
+    value: Any
+    override: str
+    """What to type."""
+    loss: str
+
+
+@dataclass(frozen=True)
+class Lever:
+    """One option and its values, the mildest first."""
+
+    changes: Callable[[DeploymentConfig, Plan], Sequence[Change]]
+    """Of the deployment, and of the plan that was made of it."""
+    unordered: bool = False
+    """A later value need not fit where an earlier one does."""
+
+
+def _limit(name: str, value: float, loss: str) -> Change:
+    return Change("limits", name, value, f"limits.{name}={value}", loss)
+
+
+def _context(config: DeploymentConfig, _: Plan) -> Sequence[Change]:
+    longest = config.limits.max_model_len
+    step = 256 if longest > 2 * SHORTEST else 16
+    lengths = range((longest - 1) // step * step, SHORTEST - 1, -step)
+    return [_limit("max_model_len", length, f"{longest - length:,} tokens of context") for length in lengths]
+
+
+def _sequences(config: DeploymentConfig, _: Plan) -> Sequence[Change]:
+    most = config.limits.max_num_seqs
+    return [_limit("max_num_seqs", count, f"{most - count} requests at once") for count in range(most - 1, 0, -1)]
+
+
+def _batch(config: DeploymentConfig, _: Plan) -> Sequence[Change]:
+    most = config.limits.max_num_batched_tokens
+    sizes = range((most - 1) // FEWEST_BATCHED * FEWEST_BATCHED, FEWEST_BATCHED - 1, -FEWEST_BATCHED)
+    return [_limit("max_num_batched_tokens", size, "speed of long prompts") for size in sizes]
+
+
+def _kv_dtype(config: DeploymentConfig, _: Plan) -> Sequence[Change]:
+    if config.kv.dtype != "float16":
+        return []
+    loss = "precision of keys and values"
+    return [Change("kv", "dtype", dtype, f"kv={dtype}", loss) for dtype in ("fp8_e4m3", "fp8_e5m2")]
+
+
+def _dcp(config: DeploymentConfig, _: Plan) -> Sequence[Change]:
+    """Sizes that divide the ranks; there is a shipped choice of 2 alone."""
+    ranks = config.limits.tensor_parallel
+    sizes = [size for size in (2, 4, 8) if config.dcp.size < size <= ranks and ranks % size == 0]
+    loss = "an exchange between ranks in every layer and step"
+    return [Change("dcp", "size", size, f"dcp{'' if size == 2 else '.size'}={size}", loss) for size in sizes]
+
+
+def _memory(config: DeploymentConfig, plan: Plan) -> Sequence[Change]:
+    """A larger share of the GPU, or exactly the cache that one full request needs."""
+    limits = config.limits
+    if config.engine.name is EngineName.v100 and limits.kv_cache_memory_bytes is None:
+        begin = int(limits.gpu_memory_utilization * 100) + 1
+        shares = [percent / 100 for percent in range(begin, HIGHEST_UTILIZATION + 1)]
+        return [_limit("gpu_memory_utilization", share, "room for anything else on the GPU") for share in shares]
+    if plan.capacity is None:
+        return []
+    needed = (plan.capacity.blocks_per_request + 1) * plan.capacity.bytes_per_block
+    loss = "memory for anything else" if needed > (limits.kv_cache_memory_bytes or 0) else "requests at once"
+    return [_limit("kv_cache_memory_bytes", needed, loss)] if needed != limits.kv_cache_memory_bytes else []
+
+
+LEVERS = (
+    Lever(_context),
+    Lever(_sequences),
+    Lever(_batch),
+    Lever(_kv_dtype, unordered=True),
+    Lever(_dcp, unordered=True),
+    Lever(_memory),
+)
