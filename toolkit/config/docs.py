@@ -17,6 +17,7 @@ from toolkit.config.schema.verbs import (
     BuildConfig,
     CheckWheelConfig,
     DeploymentConfig,
+    DoctorConfig,
     GcConfig,
     MaterializeConfig,
     PlanConfig,
@@ -56,6 +57,7 @@ def config_page() -> Iterator[str]:
         yield from _table(options(kind, f"{field.name}."))
     verbs_and_roots = (
         ("plan", PlanConfig),
+        ("doctor", DoctorConfig),
         ("materialize", MaterializeConfig),
         ("verify", VerifyConfig),
         ("gc", GcConfig),

@@ -37,8 +37,8 @@ def render(
     """
     from rich.text import Text
 
-    title = f"{plan.recipe or 'no recipe'}: {plan.model} on engine={plan.engine} at {plan.server.url}"
-    yield Text(f"{title}\n{'=' * len(title)}", style="bold")
+    first = f"{plan.recipe or 'no recipe'}: {plan.model} on engine={plan.engine} at {plan.server.url}"
+    yield Text(f"{first}\n{'=' * len(first)}", style="bold")
     yield from _configuration(origins, values, shipped)
     yield from _command(plan)
     yield from _sizes(plan)
@@ -54,12 +54,12 @@ def findings(found: Sequence[Finding]) -> Iterator[RenderableType]:
     from rich.text import Text
 
     if found:
-        yield from _title("findings")
+        yield from heading("findings")
     for severity, (label, style) in MARKS.items():
         for names, finding in _alike([finding for finding in found if finding.severity is severity]):
             said = [Text.assemble((names, "bold"), f" at {finding.where}" if finding.where else ""), finding.message]
             said += [f"fix: {finding.fix}"] if finding.fix else []
-            yield _rows(((Text(label if not row else "", style), line) for row, line in enumerate(said)), 7)
+            yield aligned(((Text(label if not row else "", style), line) for row, line in enumerate(said)), 7)
 
 
 def _alike(found: Sequence[Finding]) -> Iterator[tuple[str, Finding]]:
@@ -102,20 +102,20 @@ def _configuration(
 
     chosen = {key: origin for key, origin in origins.items() if origin != "default"}
     width = max(map(len, chosen), default=0)
-    yield from _title("configuration, by what set it")
+    yield from heading("configuration, by what set it")
     for origin in dict.fromkeys(chosen.values()):
         yield Text(f"  {origin_text(origin, shipped)}", style="cyan")
         rows = ((key, value_text(at(values, key))) for key, setter in chosen.items() if setter == origin)
-        yield _rows(rows, width, indent=4)
+        yield aligned(rows, width, indent=4)
 
 
 def _command(plan: Plan) -> Iterator[RenderableType]:
     from rich.text import Text
 
-    yield from _title("engine")
+    yield from heading("engine")
     yield Text(f"  {_by_option(plan.argv)}")
     variables = [f"{name}={shlex.quote(value)}" for name, value in plan.env.items()]
-    yield _rows([("sets", " ".join(variables)), ("inherits", " ".join(plan.inherit))], 8)
+    yield aligned([("sets", " ".join(variables)), ("inherits", " ".join(plan.inherit))], 8)
 
 
 def _by_option(argv: tuple[str, ...]) -> str:
@@ -128,11 +128,11 @@ def _by_option(argv: tuple[str, ...]) -> str:
 
 def _sizes(plan: Plan) -> Iterator[RenderableType]:
     if plan.budget.terms:
-        yield from _title("memory of one rank")
+        yield from heading("memory of one rank")
         yield _memory(plan.budget)
     if plan.capacity is not None:
-        yield from _title("KV cache")
-        yield _rows(_capacity(plan.capacity), 25)
+        yield from heading("KV cache")
+        yield aligned(_capacity(plan.capacity), 25)
 
 
 def _memory(budget: Budget) -> RenderableType:
@@ -178,19 +178,20 @@ def _switches(switches: Iterable[SwitchValue]) -> Iterator[RenderableType]:
     alike: dict[tuple[bool, str], list[str]] = {}
     for switch in switches:
         alike.setdefault((switch.value, f"{switch.source}: {switch.reason}"), []).append(switch.name)
-    yield from _title("switches")
+    yield from heading("switches")
     for (value, reason), names in alike.items():
-        yield _rows([("on" if value else "off", reason), ("", ", ".join(names))], 3)
+        yield aligned([("on" if value else "off", reason), ("", ", ".join(names))], 3)
 
 
-def _title(text: str) -> Iterator[RenderableType]:
+def heading(text: str) -> Iterator[RenderableType]:
+    """A section's title below an empty line."""
     from rich.text import Text
 
     yield Text("")
     yield Text(text, style="bold")
 
 
-def _rows(rows: Iterable[tuple[Any, Any]], width: int, indent: int = 2) -> RenderableType:
+def aligned(rows: Iterable[tuple[Any, Any]], width: int, indent: int = 2) -> RenderableType:
     """Two columns, the first of a fixed width; long texts of the second hang under their beginning."""
     from rich.padding import Padding
     from rich.table import Table

@@ -15,4 +15,9 @@ def machine_facts(file: str | None, ports: Iterable[tuple[str, int]] = ()) -> Ma
 
     ports: see `probe`; a recorded machine answers with what was busy when it was recorded.
     """
-    return probe(ports) if file is None else facts_file.read(Path(file).expanduser())
+    return probe(ports) if file is None else recorded(file)
+
+
+def recorded(file: str) -> MachineFacts:
+    """The facts of a recorded machine. Raises ConfigurationError for a bad file."""
+    return facts_file.read(Path(file).expanduser())

