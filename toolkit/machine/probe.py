@@ -8,7 +8,7 @@ import platform
 import resource
 import socket
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,20 +30,7 @@ def probe(ports: Iterable[tuple[str, int]] = (), packages: Sequence[str] = PACKA
 
     ports: host and port of each server that a plan would start, to see which of them something listens on.
     """
-    readings = read_all(
-        {
-            "memory": memory,
-            "cpu_flags": cpu_flags,
-            "packages": lambda: installed(packages),
-            "gpus": read_board,
-            "driver": driver,
-            "driver_library": driver_library,
-            "lockable_bytes": lambda: limit(resource.RLIMIT_MEMLOCK),
-            "open_files": lambda: limit(resource.RLIMIT_NOFILE),
-            "shared_memory_bytes": lambda: free_bytes(Path("/dev/shm")),  # noqa: S108 - asked how much is free
-            "numa_nodes": numa_nodes,
-        }
-    )
+    readings = read_all(_probes(packages))
     found = {name: reading.value for name, reading in readings.items()}
     board = found.pop("gpus") or Board()
     total, available = found.pop("memory") or (0, 0)
@@ -70,6 +57,22 @@ def probe(ports: Iterable[tuple[str, int]] = (), packages: Sequence[str] = PACKA
         **_addresses(tuple(ports)),
         **{**found, "cpu_flags": found["cpu_flags"] or frozenset(), "packages": found["packages"] or {}},
     )
+
+
+def _probes(packages: Sequence[str]) -> Mapping[str, Callable[[], Any]]:
+    """Each fact that is read by itself; `gpus` reads the whole board, and `memory` two numbers."""
+    return {
+        "memory": memory,
+        "cpu_flags": cpu_flags,
+        "packages": lambda: installed(packages),
+        "gpus": read_board,
+        "driver": driver,
+        "driver_library": driver_library,
+        "lockable_bytes": lambda: limit(resource.RLIMIT_MEMLOCK),
+        "open_files": lambda: limit(resource.RLIMIT_NOFILE),
+        "shared_memory_bytes": lambda: free_bytes(Path("/dev/shm")),  # noqa: S108 - asked how much is free
+        "numa_nodes": numa_nodes,
+    }
 
 
 def _addresses(ports: tuple[tuple[str, int], ...]) -> dict[str, Any]:
