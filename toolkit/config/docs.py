@@ -21,6 +21,7 @@ from toolkit.config.schema.verbs import (
     GcConfig,
     MaterializeConfig,
     PlanConfig,
+    ReportConfig,
     RunsConfig,
     ServeConfig,
     VerifyConfig,
@@ -65,6 +66,7 @@ def config_page() -> Iterator[str]:
         ("status and stop", RunsConfig),
         ("build", BuildConfig),
         ("check_wheel", CheckWheelConfig),
+        ("report", ReportConfig),
     )
     for verbs, schema in verbs_and_roots:
         shared = {field.name for field in fields(DeploymentConfig)}

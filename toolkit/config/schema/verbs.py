@@ -169,3 +169,17 @@ class CheckWheelConfig:
     """`text` or `json`; the JSON document is the wheel's package manifest."""
     wheel: str = MISSING
     """The wheel file."""
+
+
+@dataclass
+class ReportConfig:
+    """`report`: what the native kernels need, and how long a V100 takes, from machine code alone."""
+
+    output: Output = Output.text
+    """`text` or `json`."""
+    library: str = ""
+    """The native library; empty for the one that this checkout built."""
+    kernels: str = "*"
+    """Names of the kernels to show, with * and ?; all are checked."""
+    renew: bool = False
+    """Write docs/evidence/static_report.jsonl anew."""

@@ -1,0 +1,85 @@
+"""`python -m toolkit.report`: what each native kernel needs, and how long a V100 takes, from machine code alone."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from fnmatch import fnmatchcase
+from io import StringIO
+from pathlib import Path
+
+from toolkit.config.composed import Composed
+from toolkit.config.schema.verbs import Output, ReportConfig
+from toolkit.config.search_path import PACKAGE
+from toolkit.errors import ConfigurationError
+from toolkit.native import library
+from toolkit.native.build import sources_digest
+from toolkit.native.check.finding import Finding
+from toolkit.native.info import read
+from toolkit.native.report import record, rules
+from toolkit.native.report.kernel import KernelReport, report
+from toolkit.native.report.shapes import Shapes
+from toolkit.streams import say, tell
+from toolkit.verb import run_verb
+
+FAILED = 5
+WIDTH = 150
+"""Columns where the output is no terminal."""
+
+
+def main() -> None:
+    """Run the verb and leave with its exit code."""
+    sys.exit(run_verb("report", ReportConfig, run))
+
+
+def run(composed: Composed[ReportConfig]) -> int:
+    """Report on the library, and renew the record if asked to; 5 where something is found."""
+    config, root = composed.config, PACKAGE.parent
+    shapes = root / "kernels" / "shapes.yaml"
+    if not shapes.is_file():
+        fix = "run report in a checkout of the project"
+        raise ConfigurationError("there are no declared shapes here", where=str(shapes), fix=fix)
+    path = Path(config.library) if config.library else library.find()
+    if not path.is_file():
+        raise ConfigurationError("there is no library here", where=f"library={path}", fix="invoke build")
+    if read(path).kernels_sha256 != sources_digest(root / "kernels"):
+        tell(f"{path} was built from other sources than those in {root / 'kernels'}; `invoke build` makes it anew")
+    reports = report(path, Shapes.read(shapes))
+    if config.renew:
+        record.write(root / record.PATH, reports)
+        tell(f"renewed {root / record.PATH}")
+    findings = rules.check(reports, record.read(root / record.PATH))
+    shown = [item for item in reports if fnmatchcase(item.name, config.kernels)]
+    if config.output is Output.json:
+        say(json.dumps(document(path, shown, findings), indent=2))
+    else:
+        show(shown, findings)
+    return FAILED if findings else 0
+
+
+def document(path: Path, reports: Sequence[KernelReport], findings: Sequence[Finding]) -> dict[str, object]:
+    """The report as JSON."""
+    kernels = [asdict(item) | {"limit": item.prediction and item.prediction.limit} for item in reports]
+    return {"schema": 1, "library": str(path), "kernels": kernels, "findings": [asdict(item) for item in findings]}
+
+
+def show(reports: Sequence[KernelReport], findings: Sequence[Finding]) -> None:
+    """Print the report as text."""
+    from rich.console import Console
+    from rich.text import Text
+
+    from toolkit.display.report_text import render
+
+    terminal, page = Console(), StringIO()
+    width = terminal.width if terminal.is_terminal else WIDTH
+    console = Console(file=page, width=width, force_terminal=terminal.is_terminal, highlight=False)
+    for part in render(reports, findings):
+        console.print(part, soft_wrap=isinstance(part, Text))
+    say(re.sub(" +$", "", page.getvalue().rstrip("\n"), flags=re.MULTILINE))
+
+
+if __name__ == "__main__":
+    main()
