@@ -96,6 +96,7 @@ class Serve:
             reporter,
             announce,
             packages,
+            plan.engine,
             plan.capacity,
             config.limits.max_model_len,
             ExpectedScales(served_scales(planned.checkpoint), strict),

@@ -99,12 +99,17 @@ def test_drafting(changes, settings):
 
 
 def test_the_plugin_is_told_the_engine_and_every_switch_in_one_object():
-    config = cases.on_v100(engine__prove_on_any_gpu=True)
+    config = cases.on_v100()
     switches = {switch.name: switch.value for switch in settle(config, {})}
     told = json.loads(option(command(config, switches).argv, "--additional-config"))
     assert told["volta"]["engine"] == "v100"
     assert told["volta"]["switches"] == switches
-    assert told["volta"]["prove_on_any_gpu"] is True
+
+
+@pytest.mark.parametrize(("any_gpu", "demand"), [(False, "v100"), (True, "v100_on_any_gpu")])
+def test_the_platform_is_demanded_before_vllm_has_a_configuration(any_gpu, demand):
+    assert command(cases.on_v100(engine__prove_on_any_gpu=any_gpu)).env["VOLTA_PLATFORM"] == demand
+    assert "VOLTA_PLATFORM" not in command(cases.config()).env
 
 
 def test_an_eager_engine_needs_no_compiler():

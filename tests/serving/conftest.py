@@ -83,6 +83,7 @@ class Case:
             self.reporter,
             self.answers.append,
             packages_of(sys.executable),
+            "cpu",
             capacity,
             2048,
         )

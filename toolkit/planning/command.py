@@ -10,6 +10,7 @@ from toolkit.config.schema.engine import EngineName
 from toolkit.config.schema.limits import EmbeddingPlace
 from toolkit.config.schema.verbs import DeploymentConfig
 from toolkit.planning.kv_memory import kv_cache_memory_bytes
+from toolkit.planning.platform_demand import VARIABLE, Demand
 from toolkit.planning.worker_report import MEASUREMENTS_FOLDER, WORKERS_FOLDER
 
 SERVER_MODULE = "vllm.entrypoints.launchers.api_server.entry"
@@ -25,7 +26,11 @@ QUIET: Mapping[str, str] = {
 }
 BY_ENGINE: Mapping[EngineName, Mapping[str, str]] = {
     EngineName.cpu: {"VLLM_HOST_IP": "127.0.0.1", "VLLM_TARGET_DEVICE": "cpu"},
-    EngineName.v100: {"VLLM_HOST_IP": "127.0.0.1", "VLLM_USE_FLASHINFER_SAMPLER": "0"},
+    EngineName.v100: {
+        "VLLM_HOST_IP": "127.0.0.1",
+        "VLLM_USE_FLASHINFER_SAMPLER": "0",
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # NVML and CUDA then number the GPUs alike
+    },
 }
 # Even when told to be eager, vLLM compiles a few functions (log-probabilities, top-k) with the machine's C++ compiler.
 # Where there is none, or a path has a space, the engine would die at the first request that needs one of them.
@@ -54,7 +59,14 @@ def engine_command(config: DeploymentConfig, model: str, python: str, switches: 
     """
     argv = (python, "-m", SERVER_MODULE, *_arguments(config, model, switches), *config.engine.extra_arguments)
     eager = {} if config.engine.compile else EAGER
-    return Command(argv, {**QUIET, **BY_ENGINE[config.engine.name], **eager, **config.engine.environment})
+    platform = _platform(config) if config.engine.name is EngineName.v100 else {}
+    return Command(argv, {**QUIET, **BY_ENGINE[config.engine.name], **platform, **eager, **config.engine.environment})
+
+
+def _platform(config: DeploymentConfig) -> dict[str, str]:
+    """The demand on our platform: vLLM chooses one before it has read its arguments."""
+    demand = Demand.any_gpu if config.engine.prove_on_any_gpu else Demand.v100
+    return {VARIABLE: demand.value}
 
 
 def _arguments(config: DeploymentConfig, model: str, switches: Mapping[str, bool]) -> Iterator[str]:
@@ -89,8 +101,6 @@ def plugin_settings(config: DeploymentConfig, switches: Mapping[str, bool]) -> d
     settings["reports"] = WORKERS_FOLDER
     if config.engine.measure_kv:
         settings["measurements"] = MEASUREMENTS_FOLDER
-    if config.engine.name is EngineName.v100:
-        settings["prove_on_any_gpu"] = config.engine.prove_on_any_gpu
     return settings
 
 

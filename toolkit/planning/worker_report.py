@@ -51,6 +51,28 @@ class AttentionLayer:
 
 
 @dataclass(frozen=True)
+class Runtime:
+    """What a worker on a GPU took: its platform, device, libraries, graphs and cache."""
+
+    platform: str
+    """The class that vLLM asks what the device can do."""
+    device: str
+    capability: str
+    """The device's own, whatever the platform reports."""
+    operators: tuple[str, ...]
+    """Upstream's operators that were called, by upstream's name; all of them are ours."""
+    native_libraries: tuple[str, ...]
+    """Loaded shared libraries of vLLM and of ours."""
+    compilation: str
+    graphs: str
+    """vLLM's names of its compilation and CUDA graph modes."""
+    capture_sizes: tuple[int, ...]
+    kv_blocks: int | None
+    recurrent: tuple[tuple[str, str], ...] = ()
+    """Layers with a recurrent state, each with the class that computes it."""
+
+
+@dataclass(frozen=True)
 class WorkerReport:
     """One worker process: what it is made of, and what it really took."""
 
@@ -67,6 +89,8 @@ class WorkerReport:
     layers: tuple[AttentionLayer, ...] = ()
     unused_scales: tuple[str, ...] = ()
     """Scales of the served folder that no layer of this worker took."""
+    runtime: Runtime | None = None
+    """None on the CPU engine."""
 
     @property
     def file_name(self) -> str:
@@ -90,7 +114,8 @@ def report_from(data: Any) -> WorkerReport:
     try:
         layers = tuple(_layer(entry) for entry in values.get("layers", ()))
         unused = tuple(values.get("unused_scales", ()))
-        return WorkerReport(**{**values, "layers": layers, "unused_scales": unused})
+        runtime = _runtime(values.get("runtime"))
+        return WorkerReport(**{**values, "layers": layers, "unused_scales": unused, "runtime": runtime})
     except TypeError as error:
         raise ValueError(f"a worker's report does not fit: {error}") from None
 
@@ -99,6 +124,14 @@ def layer_key(name: str) -> LayerKey | None:
     """The layer that a name of the checkpoint or of the engine belongs to; None where it has no number."""
     match = _LAYER.match(name)
     return LayerKey(DRAFT in match["before"].split("."), int(match["number"])) if match else None
+
+
+def _runtime(data: Mapping[str, Any] | None) -> Runtime | None:
+    if data is None:
+        return None
+    lists = {name: tuple(data[name]) for name in ("operators", "native_libraries", "capture_sizes") if name in data}
+    recurrent = tuple((name, what) for name, what in data.get("recurrent", ()))
+    return Runtime(**{**data, **lists, "recurrent": recurrent})
 
 
 def _layer(data: Mapping[str, Any]) -> AttentionLayer:

@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from toolkit.planning.worker_report import AttentionLayer, WorkerReport
+from toolkit.planning.worker_report import AttentionLayer, Runtime, WorkerReport
 from toolkit.plugin.layers import attention_layers, shared_with
 from toolkit.plugin.settings import Settings
 
@@ -21,7 +21,13 @@ MODULES = ("vllm", "torch", "triton", "transformers", "safetensors", "toolkit")
 
 
 def make_report(
-    vllm_config: Any, settings: Settings, *, rank: int, world_size: int, unused_scales: Sequence[str]
+    vllm_config: Any,
+    settings: Settings,
+    *,
+    rank: int,
+    world_size: int,
+    unused_scales: Sequence[str],
+    runtime: Runtime | None = None,
 ) -> WorkerReport:
     """This process's report, as things are now."""
     modules = {name: sys.modules[name] for name in MODULES if name in sys.modules}
@@ -36,6 +42,7 @@ def make_report(
         switches=settings.switches,
         layers=tuple(_layer(name, layer) for name, layer in sorted(attention_layers(vllm_config).items())),
         unused_scales=tuple(unused_scales),
+        runtime=runtime,
     )
 
 

@@ -26,6 +26,7 @@ from toolkit.serving.reporter import Reporter
 from toolkit.serving.session import Session, answer_record, capacity_record, finding_records, unwritable
 from toolkit.serving.signals import signals_into
 from toolkit.serving.supervise import Request, StopRequestedError, Supervisor
+from toolkit.serving.worker_environment import check_environment, planned_folders
 from toolkit.serving.worker_reports import NOTHING_EXPECTED, ExpectedScales, check_scales, read_reports
 
 LOG_LINES = 40
@@ -43,6 +44,8 @@ class Run:
     on_answer: Callable[[Answer], None]
     """Called once, when the server is ready."""
     packages: Later
+    engine: str
+    """`cpu` or `v100`: what the workers are held against."""
     planned: Capacity | None
     """What the KV cache should hold; None where the plan does not know."""
     max_model_len: int
@@ -54,7 +57,7 @@ class Run:
 
         Raises:
             EngineError: the engine did not start, or died; the records are complete by then.
-            CheckFailedError: it does not use the view's KV scales.
+            CheckFailedError: it does not use the view's KV scales, or is not the engine that was planned.
         """
         inbox: SimpleQueue[Event] = SimpleQueue()
         with signals_into(inbox):
@@ -103,6 +106,9 @@ class Run:
         folder = self.session.folder.workers
         reports = read_reports(folder)
         self._record(workers=[report.to_data() for report in reports])
+        launch = self.request.launch
+        folders = planned_folders(import_path(launch.argv[0]), launch.env)
+        check_environment(reports, folders, self.engine, folder)
         check_scales(reports, self.scales, folder)
 
     def _compare_capacity(self) -> None:

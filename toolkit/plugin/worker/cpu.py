@@ -9,3 +9,6 @@ from toolkit.plugin.worker.gpu import VoltaWorker
 
 class VoltaCpuWorker(VoltaWorker, CPUWorker):
     """What engine=cpu runs: VoltaWorker's additions around vLLM's CPU worker."""
+
+    def _runtime(self) -> None:
+        """Nothing: there is no GPU."""

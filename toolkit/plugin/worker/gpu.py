@@ -8,6 +8,7 @@ from typing import Any
 from vllm.logger import init_logger
 from vllm.v1.worker.gpu_worker import Worker
 
+from toolkit.planning.worker_report import Runtime
 from toolkit.plugin.layers import attention_layers
 from toolkit.plugin.loader import use_view_loader
 from toolkit.plugin.report import make_report, write_data
@@ -40,6 +41,12 @@ class VoltaWorker(Worker):
         self._report()
         return times
 
+    def _runtime(self) -> Runtime | None:
+        """What this worker took on its GPU."""
+        from toolkit.plugin.platform.runtime import runtime_of
+
+        return runtime_of(self.vllm_config)
+
     @property
     def _folder(self) -> Path:
         return Path(self.vllm_config.model_config.model)
@@ -56,7 +63,12 @@ class VoltaWorker(Worker):
             return
         size = self.vllm_config.parallel_config.world_size
         report = make_report(
-            self.vllm_config, settings, rank=self.rank, world_size=size, unused_scales=self.unused_scales
+            self.vllm_config,
+            settings,
+            rank=self.rank,
+            world_size=size,
+            unused_scales=self.unused_scales,
+            runtime=self._runtime(),
         )
         try:
             write_data(Path(settings.reports), report.file_name, report.to_data())

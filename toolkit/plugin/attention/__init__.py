@@ -1,0 +1,1 @@
+"""Attention backends for SM70."""

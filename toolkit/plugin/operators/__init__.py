@@ -1,0 +1,1 @@
+"""The names of vLLM's native operators, defined on our library."""

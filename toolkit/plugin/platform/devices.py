@@ -1,0 +1,47 @@
+"""The compute capability of each visible GPU, asked of NVML.
+
+Neither torch nor the driver is initialised here: once a process has done that, its forks cannot use the GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+Capability = tuple[int, int]
+
+
+def visible_capabilities(environment: Mapping[str, str]) -> tuple[Capability, ...]:
+    """One (major, minor) for each GPU that CUDA_VISIBLE_DEVICES leaves; empty without GPUs, a driver or NVML."""
+    try:
+        from vllm.utils.import_utils import import_pynvml
+
+        nvml = import_pynvml()  # type: ignore[no-untyped-call]
+        nvml.nvmlInit()
+    except Exception:  # noqa: BLE001 - a driver that is missing, too old or broken: there is nothing to serve on
+        return ()
+    try:
+        return tuple(_capability(nvml, handle) for handle in _visible(nvml, environment.get("CUDA_VISIBLE_DEVICES")))
+    finally:
+        nvml.nvmlShutdown()
+
+
+def _visible(nvml: Any, chosen: str | None) -> list[Any]:
+    """Handles in the order of CUDA's own list, which ends at the first entry that names no GPU."""
+    if chosen is None:
+        return [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
+    handles = []
+    for entry in (text.strip() for text in chosen.split(",")):
+        try:
+            by_index = entry.isdecimal()
+            handles.append(
+                nvml.nvmlDeviceGetHandleByIndex(int(entry)) if by_index else nvml.nvmlDeviceGetHandleByUUID(entry)
+            )
+        except nvml.NVMLError:
+            break
+    return handles
+
+
+def _capability(nvml: Any, handle: Any) -> Capability:
+    major, minor = nvml.nvmlDeviceGetCudaComputeCapability(handle)
+    return int(major), int(minor)

@@ -1,0 +1,62 @@
+"""Entry point `vllm.platform_plugins`: tells vLLM whose platform to take.
+
+vLLM swallows what such a function raises, notes it at debug level, and starts its own CUDA platform. So a refusal is
+returned as a class that cannot be created: that error ends the process, with our sentence as its last line.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from toolkit.planning import platform_demand
+from toolkit.plugin.platform.decision import Decision, Found, Outcome, decide
+from toolkit.plugin.platform.devices import visible_capabilities
+
+CLASSES = {
+    Outcome.inactive: None,
+    Outcome.active: "toolkit.plugin.platform.v100.V100Platform",
+    Outcome.refused: "toolkit.plugin.platform.refused.RefusedPlatform",
+}
+
+
+def platform_class() -> str | None:
+    """The path of the class that vLLM shall create, or None to leave vLLM as it is. Called twice in each process."""
+    return CLASSES[decide_here(os.environ).outcome]
+
+
+def decide_here(environment: Mapping[str, str]) -> Decision:
+    """The decision for this process."""
+    try:
+        wanted = platform_demand.read(environment)
+    except ValueError:
+        known = ", ".join(repr(each.value) for each in platform_demand.Demand)
+        return Decision(
+            Outcome.refused, f"{platform_demand.VARIABLE}={environment[platform_demand.VARIABLE]!r} is none of {known}"
+        )
+    return decide(wanted, _found(environment))
+
+
+def _found(environment: Mapping[str, str]) -> Found:
+    import torch
+    import vllm
+
+    return Found(
+        capabilities=visible_capabilities(environment),
+        vllm=vllm.__version__,
+        torch=torch.__version__,
+        torch_cuda=torch.version.cuda,
+        torch_archs=(torch._C._cuda_getArchFlags() or "").split() if torch.version.cuda else (),
+        library_error=_library_error(),
+    )
+
+
+def _library_error() -> str | None:
+    from toolkit.errors import ToolkitError
+    from toolkit.native import library
+
+    try:
+        library.find()
+    except ToolkitError as error:
+        return f"{error.what}: {error.fix}"
+    return None
