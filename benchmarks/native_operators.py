@@ -269,6 +269,42 @@ def routing_work(rows: int, experts: int, k: int) -> list[Work]:
     ]
 
 
+def grouped_work(rows: int) -> Work:
+    """grouped_topk as in DeepSeek-V3; eager takes no bias, which spares it work."""
+    logits, bias = torch.randn(rows, 256, device="cuda"), torch.zeros(256, device="cuda")
+
+    def eager() -> Tensor:
+        scores = torch.sigmoid(logits)
+        groups = scores.view(rows, 8, 32).topk(2).values.sum(-1).topk(4).indices
+        mask = torch.zeros(rows, 8, dtype=torch.bool, device="cuda").scatter_(1, groups, value=True)
+        return scores.masked_fill(~mask.repeat_interleave(32, 1), 0.0).topk(8).values
+
+    return Work(
+        f"grouped_topk {rows}x256 k 8",
+        logits.nbytes,
+        lambda: torch.ops.volta.grouped_topk(logits, 8, 4, 8, True, 2.5, bias, 1),
+        eager,
+    )
+
+
+def penalty_work(rows: int, words: int) -> Work:
+    """apply_repetition_penalties_, one word in 64 seen before."""
+    logits = torch.randn(rows, words, device="cuda")
+    masks = [torch.rand(rows, words, device="cuda") < 1 / 128 for _ in range(2)]
+    penalties = torch.full((rows,), 1.1, device="cuda")
+
+    def eager() -> Tensor:
+        factors = torch.where(masks[0] | masks[1], penalties.unsqueeze(1), 1.0)
+        return torch.where(logits > 0, logits / factors, logits * factors)
+
+    return Work(
+        f"apply_repetition_penalties_ {rows}x{words}",
+        2 * masks[0].nbytes + logits.nbytes // 8,
+        lambda: torch.ops.volta.apply_repetition_penalties_(logits, *masks, penalties),
+        eager,
+    )
+
+
 def expert_sum_work(tokens: int, k: int, columns: int) -> Work:
     """moe_sum."""
     x = torch.randn(tokens, k, columns, device="cuda").half()
@@ -315,6 +351,8 @@ def works() -> list[Work]:
         *routing_work(64, 128, 8),
         *routing_work(8192, 128, 8),
         *routing_work(8192, 512, 10),
+        grouped_work(8192),
+        penalty_work(256, 151936),
         expert_sum_work(16384, 8, 2048),
         embedding_work(65536, 76000, 5120),
     ]

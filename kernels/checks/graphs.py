@@ -46,12 +46,13 @@ def _layer(x: Tensor, residual: Tensor, weight: Tensor, cache: Tensor, state: di
 
 
 def _experts(x: Tensor, state: dict[str, Tensor]) -> tuple[Tensor, ...]:
-    """Routing, alignment, the sum over experts, and a look-up, into buffers of its own."""
+    """Routing, alignment, the sum over experts, look-ups and penalties, into buffers of its own."""
     ops = torch.ops.volta
     tokens, experts, k, block = x.size(0), 24, 4, 16
     ints = partial(torch.empty, dtype=torch.int32, device=x.device)
     weights, ids, rows = torch.empty(tokens, k, device=x.device), ints(tokens, k), ints(tokens, k)
     ops.topk_softmax(weights, ids, rows, x[:, :experts], True, None, None)
+    grouped = ops.grouped_topk(x[:, :experts], 4, 2, k, True, 1.0, x[0, :experts], 1)
     room = tokens * k + experts * (block - 1)
     order, block_experts, total = ints(room), ints(-(-room // block)), ints(1)
     ops.moe_align_block_size(ids, experts, block, order, block_experts, total, None)
@@ -59,7 +60,9 @@ def _experts(x: Tensor, state: dict[str, Tensor]) -> tuple[Tensor, ...]:
     ops.moe_sum(x.unsqueeze(1).expand(-1, k, -1), summed, ids)
     ops.vocab_parallel_embedding(looked_up, state["positions"], x, 3, 90, 0, 90, 90)
     ops.shuffle_rows(x, ids[:, 0].contiguous(), shuffled)
-    return weights, ids, rows, order, block_experts, total, summed, looked_up, shuffled
+    penalised = x.clone()
+    ops.apply_repetition_penalties_(penalised, x > 1, x < -1, x[:, 0].abs())
+    return weights, ids, rows, *grouped, order, block_experts, total, summed, looked_up, shuffled, penalised
 
 
 def _state(tokens: int, heads: int, g: torch.Generator) -> dict[str, Tensor]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import torch
 
-from kernels.checks import gather_rows, moe, topk
+from kernels.checks import gather_rows, grouped_topk, moe, penalties, topk
 from kernels.checks.case import TYPE_NAMES, Case, case
 from kernels.checks.compare import FLOAT, HALF
 
@@ -15,9 +15,11 @@ from kernels.checks.compare import FLOAT, HALF
 def cases() -> Iterator[Case]:
     """All of them, in a fixed order."""
     yield from _topk()
+    yield from _grouped_topk()
     yield from _align()
     yield from _sum()
     yield from _gather_rows()
+    yield from _penalties()
 
 
 def _topk() -> Iterator[Case]:
@@ -33,6 +35,17 @@ def _topk() -> Iterator[Case]:
     yield Case("topk_sigmoid-strange-bias", lambda device, _seed: topk.strange_bias(device))
     yield case("topk_softplus_sqrt-by-token", topk.by_token)
     yield case("topk_softmax-batch-invariant", topk.batch_invariant)
+
+
+def _grouped_topk() -> Iterator[Case]:
+    types = ((FLOAT, FLOAT), (HALF, FLOAT), (HALF, HALF))
+    for pair, (number, shape), sigmoid, renormalise in itertools.product(
+        types, enumerate(grouped_topk.SHAPES), (False, True), (False, True)
+    ):
+        label = f"grouped_topk-{TYPE_NAMES[pair[0]]}-{TYPE_NAMES[pair[1]]}-shape{number}"
+        name = f"{label}{'-sigmoid' if sigmoid else ''}{'-renormalised' if renormalise else ''}"
+        yield case(name, grouped_topk.grouped_topk, pair, shape, sigmoid=sigmoid, renormalise=renormalise)
+    yield Case("grouped_topk-special-values", lambda device, _seed: grouped_topk.special_values(device))
 
 
 def _align() -> Iterator[Case]:
@@ -66,3 +79,9 @@ def _gather_rows() -> Iterator[Case]:
     yield Case("vocab_parallel_embedding-missing-rows", lambda device, _seed: gather_rows.missing_rows(device))
     for name, width in itertools.product(gather_rows.TYPES, (1, 4096)):
         yield case(f"shuffle_rows-{name}-{width}", gather_rows.shuffle, name, width)
+
+
+def _penalties() -> Iterator[Case]:
+    for dtype, shape, shift in itertools.product((HALF, FLOAT), penalties.SHAPES, (0, 1)):
+        name = f"apply_repetition_penalties_-{TYPE_NAMES[dtype]}-{shape[0]}x{shape[1]}-shift{shift}"
+        yield case(name, penalties.penalties, dtype, shape, shift=shift)

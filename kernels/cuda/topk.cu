@@ -23,15 +23,12 @@
 //            kHeld choices in shared memory; any others (more than 512 experts) it computes again in each of the k passes.
 // Order      depends on the number of experts alone: the same bits for every batch size.
 // Resources  8 KiB of shared memory, at most 64 registers, no spills.
-// Method     a choice and its expert make one 64-bit key, larger is better; pass j takes the largest key below the one
-//            that pass j - 1 took, so nothing has to be crossed out.
+// Method     one pass over the row for each winner; routing.cuh says how they follow one another.
 
-#include "common.cuh"
+#include "routing.cuh"
 
 namespace volta {
 
-constexpr int kThreads = 128;
-constexpr int kHeld = 16;
 constexpr int kImageTokens = 5;
 
 template <typename T>
@@ -53,46 +50,6 @@ struct TopkArguments {
   bool wide_ids, renormalise;
 };
 
-__device__ __forceinline__ float finite_or_zero(float x) { return fabsf(x) < VOLTA_INFINITY ? x : 0.0f; }
-
-// Scores of one row. `of` is called by all lanes of the row's group.
-struct Softmax {
-  float largest, inverse;
-
-  template <typename T>
-  static __device__ __forceinline__ Softmax of(const T* x, int experts, int lane, int width) {
-    float largest = -VOLTA_INFINITY, sum = 0.0f;
-    for (int e = lane; e < experts; e += width) largest = fmaxf(largest, to_float(x[e]));
-    largest = group_max(largest, width);
-    for (int e = lane; e < experts; e += width) sum += expf(to_float(x[e]) - largest);
-    return {largest, 1.0f / group_sum(sum, width)};
-  }
-  __device__ __forceinline__ float operator()(float x) const { return finite_or_zero(expf(x - largest) * inverse); }
-};
-
-struct Sigmoid {
-  template <typename T>
-  static __device__ __forceinline__ Sigmoid of(const T*, int, int, int) { return {}; }
-  __device__ __forceinline__ float operator()(float x) const { return finite_or_zero(1.0f / (1.0f + expf(-x))); }
-};
-
-struct SoftplusSqrt {
-  template <typename T>
-  static __device__ __forceinline__ SoftplusSqrt of(const T*, int, int, int) { return {}; }
-  __device__ __forceinline__ float operator()(float x) const {
-    return finite_or_zero(sqrtf(x > 20.0f ? x : log1pf(expf(x))));
-  }
-};
-
-// Larger for a better choice: by value, then by the lower expert. NaN is below everything, -0 is 0. Never 0.
-__device__ __forceinline__ uint64 choice_key(float choice, int expert) {
-  const unsigned bits = __float_as_uint(choice + 0.0f);
-  const unsigned rank = choice != choice ? 0u : (bits >> 31) != 0 ? ~bits : bits | 0x80000000u;
-  return static_cast<uint64>(rank) << 32 | ~static_cast<unsigned>(expert);
-}
-
-__device__ __forceinline__ int expert_of_key(uint64 key) { return static_cast<int>(~static_cast<unsigned>(key)); }
-
 template <typename T>
 __device__ __forceinline__ bool is_image(const TopkArguments<T>& a, int64 row) {
   if (a.image_bias == nullptr || row >= a.rows) return false;
@@ -108,44 +65,6 @@ __device__ __forceinline__ int listed_expert(const TopkArguments<T>& a, int64 ro
   const int64 expert = a.table[token * a.k + j];
   return expert >= 0 && expert < a.experts ? static_cast<int>(expert) : -1;
 }
-
-// One row by `width` lanes.
-template <typename T, typename Score>
-class Row {
- public:
-  // A row that is not there has no experts, and its lanes only stay for the shuffles.
-  __device__ __forceinline__ Row(const TopkArguments<T>& a, int64 row, int lane, int width, float* held)
-      : x_(a.gating + row * a.gating_stride), bias_(a.bias), experts_(row < a.rows ? a.experts : 0), lane_(lane),
-        width_(width), held_(held), score_(Score::of(x_, experts_, lane, width)) {
-    if (is_image(a, row)) bias_ = a.image_bias;
-    for (int h = 0; h < kHeld && lane + h * width < experts_; ++h) held_[h * kThreads] = choice(lane + h * width);
-  }
-
-  __device__ __forceinline__ float score(int expert) const { return score_(to_float(x_[expert])); }
-
-  // The largest key below `last`; every lane gets it. Never called more often than there are experts.
-  __device__ __forceinline__ uint64 next(uint64 last) const {
-    uint64 best = 0;
-    for (int h = 0; lane_ + h * width_ < experts_; ++h) {
-      const int e = lane_ + h * width_;
-      const uint64 key = choice_key(h < kHeld ? held_[h * kThreads] : choice(e), e);
-      if (key < last && key > best) best = key;
-    }
-    return group_max(best, width_);
-  }
-
- private:
-  __device__ __forceinline__ float choice(int expert) const {
-    const float s = score(expert);
-    return bias_ == nullptr ? s : s + bias_[expert];
-  }
-
-  const T* x_;
-  const float* bias_;
-  int experts_, lane_, width_;
-  float* held_;  // number h is kThreads * h further on
-  Score score_;
-};
 
 template <typename T>
 __device__ __forceinline__ void write_winner(const TopkArguments<T>& a, int64 row, int j, int expert, float score) {
@@ -164,12 +83,16 @@ __device__ __forceinline__ void topk(const TopkArguments<T>& a) {
   const int lane = threadIdx.x, width = blockDim.x;
   const bool active = row < a.rows;
   const bool choosing = a.table.data == nullptr || a.image_bias != nullptr;  // the same for all lanes of a warp
-  const Row<T, Score> candidates(a, row, lane, width, held + threadIdx.y * width + lane);
+  const int experts = active ? a.experts : 0;
+  const T* x = a.gating + row * a.gating_stride;
+  const FloatBias bias{is_image(a, row) ? a.image_bias : a.bias};
+  const Row<T, Score, FloatBias> candidates(
+      x, bias, experts, lane, width, held + threadIdx.y * width + lane, Score::of(x, experts, lane, width));
   const bool listed = a.table.data != nullptr && !is_image(a, row);
   uint64 last = ~0ull;
   float sum = 0.0f;
   for (int j = 0; j < a.k; ++j) {
-    if (choosing) last = candidates.next(last);
+    if (choosing) last = candidates.next(last, [](int) { return true; });
     if (!active) continue;
     const int expert = listed ? listed_expert(a, row, j) : expert_of_key(last);
     const float score = expert < 0 ? 0.0f : candidates.score(expert);

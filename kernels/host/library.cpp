@@ -49,6 +49,12 @@ STABLE_TORCH_LIBRARY(volta, m) {
       "Tensor gating_output, bool renormalize, float routed_scaling_factor, Tensor? bias, Tensor? input_ids, "
       "Tensor? tid2eid, Tensor? is_padding, Tensor? bias_vl=None, int image_sentinel_lo=0) -> ()");
   m.def(
+      "grouped_topk(Tensor scores, int n_group, int topk_group, int topk, bool renormalize, float routed_scaling_factor, "
+      "Tensor bias, int scoring_func) -> (Tensor, Tensor)");
+  m.def(
+      "apply_repetition_penalties_(Tensor(a!) logits, Tensor prompt_mask, Tensor output_mask, "
+      "Tensor repetition_penalties) -> ()");
+  m.def(
       "moe_align_block_size(Tensor topk_ids, int num_experts, int block_size, Tensor(a!) sorted_token_ids, "
       "Tensor(b!) experts_ids, Tensor(c!) num_tokens_post_pad, Tensor? maybe_expert_map, "
       "Tensor(d!)? scatter_idx=None) -> ()");
@@ -86,6 +92,8 @@ STABLE_TORCH_LIBRARY(volta, m) {
   m.impl("topk_softmax", TORCH_BOX(&volta::topk_softmax)); \
   m.impl("topk_sigmoid", TORCH_BOX(&volta::topk_sigmoid)); \
   m.impl("topk_softplus_sqrt", TORCH_BOX(&volta::topk_softplus_sqrt)); \
+  m.impl("grouped_topk", TORCH_BOX(&volta::grouped_topk)); \
+  m.impl("apply_repetition_penalties_", TORCH_BOX(&volta::apply_repetition_penalties_)); \
   m.impl("moe_align_block_size", TORCH_BOX(&volta::moe_align_block_size)); \
   m.impl("moe_lora_align_block_size", TORCH_BOX(&volta::moe_lora_align_block_size)); \
   m.impl("batched_moe_align_block_size", TORCH_BOX(&volta::batched_moe_align_block_size)); \

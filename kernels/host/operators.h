@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <tuple>
 
 namespace volta {
 
@@ -57,6 +58,12 @@ void topk_softplus_sqrt(
     double factor, const std::optional<Tensor>& bias, const std::optional<Tensor>& tokens,
     const std::optional<Tensor>& table, const std::optional<Tensor>& padding, const std::optional<Tensor>& image_bias,
     std::int64_t image_start);
+std::tuple<Tensor, Tensor> grouped_topk(
+    const Tensor& scores, std::int64_t groups, std::int64_t winning_groups, std::int64_t k, bool renormalise, double factor,
+    const Tensor& bias, std::int64_t scoring);
+
+void apply_repetition_penalties_(
+    const Tensor& logits, const Tensor& prompt_mask, const Tensor& output_mask, const Tensor& penalties);
 
 void moe_align_block_size(
     const Tensor& ids, std::int64_t experts, std::int64_t block_size, const Tensor& sorted, const Tensor& block_experts,

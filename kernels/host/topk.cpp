@@ -2,12 +2,12 @@
 // kernels/cuda/topk.cu.
 #include <torch/headeronly/util/Half.h>
 
-#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <vector>
 
 #include "operators.h"
+#include "routing.h"
 #include "tensor.h"
 
 namespace volta {
@@ -71,16 +71,10 @@ bool is_image(const Arguments& a, std::int64_t row) {
   return a.image_bias != nullptr && a.tokens[row] >= a.image_start && a.tokens[row] < a.image_start + kImageTokens;
 }
 
-// The k best experts, best first: by choice, then by the lower expert; NaN last.
 void choose(const Arguments& a, const Scores& scores, const float* bias, std::vector<int>& order) {
-  const auto choice = [&](int e) { return bias == nullptr ? scores[e] : scores[e] + bias[e]; };
   order.resize(a.experts);
   std::iota(order.begin(), order.end(), 0);
-  std::partial_sort(order.begin(), order.begin() + a.k, order.end(), [&](int left, int right) {
-    const float x = choice(left), y = choice(right);
-    if (std::isnan(x) || std::isnan(y)) return std::isnan(x) == std::isnan(y) ? left < right : std::isnan(y);
-    return x != y ? x > y : left < right;
-  });
+  best_first(order, a.k, [&](int e) { return bias == nullptr ? scores[e] : scores[e] + bias[e]; });
 }
 
 void take_listed(const Arguments& a, std::int64_t row, std::vector<int>& order) {
@@ -116,7 +110,7 @@ void on_cpu(const Arguments& a, void (*score)(Scores&)) {
       const T* gating = static_cast<const T*>(a.gating) + row * a.gating_stride;
       for (int e = 0; e < a.experts; ++e) scores[e] = static_cast<float>(gating[e]);
       score(scores);
-      for (float& s : scores) s = std::isfinite(s) ? s : 0.0f;
+      for (float& s : scores) s = finite_or_zero(s);
       const bool image = is_image(a, row);
       if (a.table.data != nullptr && !image) take_listed(a, row, order);
       else choose(a, scores, image ? a.image_bias : a.bias, order);

@@ -43,3 +43,16 @@ def weights(values: Tensor, ids: Tensor, *, renormalise: bool, factor: float) ->
     taken = torch.where(ids < 0, 0.0, values.gather(1, ids.clamp(min=0)))
     total = taken.sum(-1, keepdim=True)
     return taken / torch.where((total > 0) & renormalise, total, 1.0) * factor
+
+
+def group_pairs(choices_of_rows: Tensor, groups: int) -> Tensor:
+    """The two best choices of each group [rows, groups, 2], best first; of its only one twice a half."""
+    members = choices_of_rows.unflatten(1, (groups, -1))
+    if members.size(-1) == 1:
+        return members.expand(-1, -1, 2) / 2
+    return members.topk(2, dim=-1).values
+
+
+def winning_groups(pairs: Tensor) -> Tensor:
+    """Groups [rows, groups] in the order of the sum of their two best choices; the lower group of equal ones first."""
+    return pairs.sum(-1).sort(dim=-1, descending=True, stable=True).indices

@@ -146,6 +146,36 @@ WRONG = {
         lambda: (*routed(2, 2), half(2, 8), True, 1.0, None, None, ints(9, 2), None),
         "tid2eid and bias_vl need input_ids",
     ),
+    "groups": (
+        "grouped_topk",
+        lambda: (half(2, 64), 33, 1, 1, True, 1.0, half(64), 0),
+        "n_group must be between 1 and 32",
+    ),
+    "uneven groups": (
+        "grouped_topk",
+        lambda: (half(2, 64), 7, 1, 1, True, 1.0, half(64), 0),
+        "the number of experts must be a multiple of n_group",
+    ),
+    "experts of too few groups": (
+        "grouped_topk",
+        lambda: (half(2, 64), 8, 2, 17, True, 1.0, half(64), 0),
+        "topk must be between 1 and the number of experts in topk_group groups",
+    ),
+    "scoring": (
+        "grouped_topk",
+        lambda: (half(2, 64), 8, 2, 4, True, 1.0, half(64), 2),
+        "scoring_func must be 0 (scores as they are) or 1 (sigmoid)",
+    ),
+    "penalties' type": (
+        "apply_repetition_penalties_",
+        lambda: (half(2, 8).float(), half(2, 8).bool(), half(2, 8).bool(), half(2)),
+        "repetition_penalties must be float32, not float16",
+    ),
+    "strided mask": (
+        "apply_repetition_penalties_",
+        lambda: (half(2, 8), half(8, 2).bool().T, half(2, 8).bool(), half(2)),
+        "prompt_mask must be contiguous",
+    ),
     "too many experts": (
         "moe_align_block_size",
         lambda: (ints(2, 2), 5000, 16, ints(9), ints(9), ints(1), None),
@@ -228,6 +258,8 @@ def test_empty_tensors_are_no_work(shape, volta):
     volta.dcp_slot_mapping(SLOTS[:0], SLOTS[:0], starts, table, 16, 2, 1, 1)
     volta.merge_attention(half(0, 1, 8), None, half(2, 0, 1, 8), torch.zeros(2, 0, 1), True)
     volta.topk_softmax(*routed(0, 2), half(0, 8), True, None, None)
+    assert [x.shape for x in volta.grouped_topk(half(0, 8), 2, 1, 3, True, 1.0, half(8), 1)] == [(0, 3), (0, 3)]
+    volta.apply_repetition_penalties_(half(*shape), half(*shape).bool(), half(*shape).bool(), half(shape[0]))
     volta.moe_sum(half(shape[0], 2, shape[1]), half(*shape))
     volta.vocab_parallel_embedding(half(0, shape[1]), SLOTS[:0], half(9, shape[1]), 0, 9, 0, 9, 9)
     volta.shuffle_rows(half(9, shape[1]), ints(0), half(0, shape[1]))
@@ -240,6 +272,9 @@ def test_operators_pass_torchs_own_check(volta):
     torch.library.opcheck(volta.gemma_rms_norm.default, (torch.empty_like(x), x, x.clone(), weight, 1e-6))
     torch.library.opcheck(volta.silu_and_mul.default, (half(4, 8), x))
     torch.library.opcheck(volta.topk_softmax.default, (*routed(4, 2), x, True, None, None))
+    torch.library.opcheck(volta.grouped_topk.default, (x, 4, 2, 3, True, 1.0, torch.zeros(16), 1))
+    masks = x > 1, x < -1
+    torch.library.opcheck(volta.apply_repetition_penalties_.default, (x.clone(), *masks, weight[:4].clone()))
     align = (ints(4, 2), 8, 16, ints(64), ints(4), ints(1), None, ints(8))
     torch.library.opcheck(volta.moe_align_block_size.default, align)
     torch.library.opcheck(volta.moe_sum.default, (half(4, 2, 8), half(4, 8), ints(4, 2), ints(8)))

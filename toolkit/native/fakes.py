@@ -24,6 +24,7 @@ MUTATING = (
     "topk_softmax",
     "topk_sigmoid",
     "topk_softplus_sqrt",
+    "apply_repetition_penalties_",
     "moe_align_block_size",
     "moe_lora_align_block_size",
     "batched_moe_align_block_size",
@@ -41,14 +42,22 @@ def _on_cuda(x: Tensor) -> Tensor:
     return x.new_empty_strided(x.size(), x.stride(), device="cuda")
 
 
-MAKING: dict[str, Callable[[Tensor], Tensor]] = {
+def _routed(scores: Tensor, _groups: int, _winning_groups: int, k: int, *_rest: object) -> tuple[Tensor, Tensor]:
+    import torch
+
+    shape = scores.size(0), k
+    return scores.new_empty(shape, dtype=torch.float32), scores.new_empty(shape, dtype=torch.int32)
+
+
+MAKING: dict[str, Callable[..., object]] = {
     "weak_ref_tensor": _like,
     "get_cuda_view_from_cpu_tensor": _on_cuda,
+    "grouped_topk": _routed,
 }
 
 
 def register() -> None:
-    """Register a fake for every operator: most write into their arguments and return nothing, two make a tensor."""
+    """Register a fake for every operator: most write into their arguments and return nothing, some make tensors."""
     import torch
 
     for name in MUTATING:
