@@ -1,25 +1,64 @@
-"""How long a build takes, whether two give the same bytes, and the CPU time of one operator call.
+"""How long a build takes, whether two give the same bytes, and the time of one operator call.
 
-usage: python benchmarks/native_build.py [--jobs N]
+usage: python benchmarks/native_build.py [--jobs N] [--json FILE]
+
+Wall time is what a user waits for; CPU time (user and system, all processes) is what the work costs, whatever else the
+machine does. The device compiler is fetched beforehand.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
+import platform
+import resource
 import shutil
 import sys
 import tempfile
 import time
 import timeit
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from toolkit.native import load
 from toolkit.native.build import build_wheel
+from toolkit.native.check import check_wheel
+from toolkit.native.toolchain import find
 
 ROOT = Path(__file__).resolve().parents[1]
-_SOURCES = ("kernels", "toolkit", "conf", "recipes", "pyproject.toml", "README.md", "LICENSE")
+CACHE = ROOT / "build"
+_SOURCES = ("kernels", "toolkit", "conf", "recipes", "model_views", "pyproject.toml", "README.md", "LICENSE")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Step:
+    """What was done, and its seconds."""
+
+    name: str
+    wall: float
+    cpu: float
+
+
+def cpu() -> float:
+    """Seconds of CPU time of this process and of those that it started and waited for."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(item.ru_utime + item.ru_stime for item in used)
+
+
+def timed(name: str, steps: list[Step], work: Callable[[], Result]) -> Result:
+    """Do the work; print and keep how long it took."""
+    wall, before = time.monotonic(), cpu()
+    result = work()
+    steps.append(Step(name, time.monotonic() - wall, cpu() - before))
+    print(f"{name:32} {steps[-1].wall:6.1f} s  CPU {steps[-1].cpu:6.1f} s", flush=True)
+    return result
 
 
 def copy_of_sources(folder: Path) -> Path:
@@ -35,47 +74,74 @@ def copy_of_sources(folder: Path) -> Path:
     return folder
 
 
-def timed(root: Path, jobs: int) -> tuple[float, bytes]:
-    """Seconds of a build and the wheel's bytes."""
-    started = time.monotonic()
-    wheel = build_wheel(root, root / "dist", cache=ROOT / "build", jobs=jobs)
-    return time.monotonic() - started, wheel.read_bytes()
+def changed(root: Path, kernel: str) -> None:
+    """Append a comment to a kernel file."""
+    path = root / "kernels" / "cuda" / kernel
+    path.write_text(path.read_text("utf-8") + "// changed\n", encoding="utf-8")
 
 
-def builds(jobs: int) -> None:
-    """Print the build times and compare two wheels."""
+def builds(jobs: int) -> tuple[list[Step], bool]:
+    """Time a cold build, the checks, builds after changes, and and a cold build elsewhere (the same bytes?)."""
+    steps: list[Step] = []
+
+    def build(root: Path) -> Path:
+        return build_wheel(root, root / "dist", cache=CACHE, jobs=jobs)
+
+    find(ROOT, CACHE)  # fetches the device compiler where it is missing
     with tempfile.TemporaryDirectory() as folder:
         first = copy_of_sources(Path(folder) / "a")
         second = copy_of_sources(Path(folder) / "somewhere-else")
-        cold, wheel = timed(first, jobs)
-        print(f"cold                  {cold:6.1f} s  {len(wheel)} bytes")
-        print(f"nothing changed       {timed(first, jobs)[0]:6.1f} s")
-        kernel = first / "kernels" / "cuda" / "merge.cu"
-        kernel.write_text(kernel.read_text("utf-8") + "// changed\n", encoding="utf-8")
-        print(f"one kernel changed    {timed(first, jobs)[0]:6.1f} s")
-        again, other = timed(second, jobs)
-        print(f"cold, another folder  {again:6.1f} s  {'the same bytes' if other == wheel else 'OTHER BYTES'}")
+        built = timed("cold", steps, lambda: build(first))
+        wheel = built.read_bytes()
+        timed("the checks", steps, lambda: check_wheel(built))
+        timed("nothing changed", steps, lambda: build(first))
+        for kernel in ("merge.cu", "kv_cache.cu"):
+            changed(first, kernel)
+            timed(f"{kernel} changed, with checks", steps, lambda: check_wheel(build(first)))
+        same = timed("cold, another folder", steps, lambda: build(second)).read_bytes() == wheel
+    print("two builds: the same bytes" if same else "two builds: OTHER BYTES")
+    return steps, same
 
 
-def overhead() -> None:
-    """Print the CPU time of one call on tiny CPU tensors, where the work is nothing."""
+def overhead() -> dict[str, float]:
+    """Microseconds of CPU time that one call takes where the work is nothing, beside one of torch's own, by device."""
     import torch
 
     load()
-    x, weight = torch.randn(1, 8).half(), torch.randn(8).half()
-    result, call = torch.empty_like(x), torch.ops.volta.rms_norm.default
-    times = timeit.repeat(lambda: call(result, x, weight, 1e-6), number=5000, repeat=7)
-    print(f"one call              {min(times) / 5000 * 1e6:6.2f} us")
+    found = {}
+    for device in ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",):
+        x, weight = (torch.randn(*shape, device=device).half() for shape in ((1, 8), (8,)))
+        result = torch.empty_like(x)
+        calls = {
+            "volta::rms_norm": partial(torch.ops.volta.rms_norm.default, result, x, weight, 1e-6),
+            "aten::add.out": partial(torch.ops.aten.add.out, x, x, out=result),
+        }
+        for name, call in calls.items():
+            times = timeit.repeat(call, number=5000, repeat=7, timer=time.process_time)
+            found[f"{name} {device}"] = min(times) / 5000 * 1e6
+            print(f"one call of {name:16} {device:5} {found[f'{name} {device}']:6.2f} us CPU")
+    return found
 
 
 def main() -> int:
-    """Run both."""
+    """Run both, and write JSON where asked; 1 where two builds differ."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--jobs", type=int, default=0)
+    parser.add_argument("--json", type=Path)
     args = parser.parse_args()
-    builds(args.jobs)
-    overhead()
-    return 0
+    steps, same = builds(args.jobs)
+    calls = overhead()
+    if args.json:
+        machine = {
+            "cores": len(os.sched_getaffinity(0)),
+            "python": platform.python_version(),
+            "load": os.getloadavg()[0],
+        }
+        seconds = [asdict(step) | {"wall": round(step.wall, 1), "cpu": round(step.cpu, 1)} for step in steps]
+        record = {"machine": machine, "seconds": seconds, "same_bytes": same}
+        record["call_us"] = {name: round(value, 2) for name, value in calls.items()}
+        args.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    return 0 if same else 1
 
 
 if __name__ == "__main__":

@@ -32,10 +32,10 @@ def render(reports: Sequence[KernelReport], findings: Sequence[Finding]) -> Iter
         yield _table(operation, tuple(group))
     if findings:
         yield Text("\nfindings", style="bold underline")
-    for finding in findings:
-        yield Text.assemble((f"{finding.rule} ", "bold red"), f"{finding.where}: {finding.message}")
-        if finding.fix:
-            yield Text(f"  fix: {finding.fix}", style="cyan")
+    for fix, alike in groupby(findings, key=lambda finding: finding.fix):
+        for finding in alike:
+            yield Text.assemble((f"{finding.rule} ", "bold red"), f"{finding.where}: {finding.message}")
+        yield Text(f"  fix: {fix}", style="cyan")
     verdict = f"{len(findings)} findings" if findings else "nothing to object to"
     yield Text(f"\n{verdict}", style="bold red" if findings else "bold green")
 
@@ -78,7 +78,7 @@ def _predicted(report: KernelReport) -> tuple[str, str, str, str, str]:
 
 def _on_chip(found: Prediction) -> str:
     """The slowest part apart from DRAM: how much more a kernel may do before it becomes slower."""
-    name = max((part for part in found.parts if part != "dram"), key=lambda part: found.parts[part])
+    name = max((part for part in found.parts if part not in {"dram", "launch"}), key=lambda part: found.parts[part])
     return f"{found.parts[name]:.1f} {name}"
 
 

@@ -66,13 +66,18 @@ def test_tensor_instructions_run_at_their_peak(paths):
 
 def test_the_busiest_multiprocessor_decides(paths):
     even, odd = (predict(paths["sines"], work(threads=128, blocks=blocks), V100) for blocks in (80, 81))
-    assert odd.microseconds == 2 * even.microseconds
+    assert odd.parts["xu"] == 2 * even.parts["xu"]
 
 
 def test_transcendental_functions_take_a_quarter_of_the_lanes(paths):
-    found = predict(paths["sines"], work(threads=32 * 4, blocks=80), V100)
+    found = predict(paths["sines"], work(threads=32 * 4 * 8, blocks=160), V100)
     assert found.limit == "xu"
-    assert found.microseconds == pytest.approx(64 * 8 / 1530)  # a warp for each partition, 8 cycles an instruction
+    assert found.microseconds == pytest.approx(16 * 64 * 8 / 1530)  # 16 warps a partition, 8 cycles an instruction
+
+
+def test_no_kernel_is_faster_than_a_launch(paths):
+    found = predict(paths["sines"], work(threads=32, blocks=1), V100)
+    assert (found.limit, found.microseconds) == ("launch", 2.0)
 
 
 def test_declared_rounds_win(paths):

@@ -10,14 +10,15 @@ from math import ceil
 class Gpu:
     """Limits of a multiprocessor (SM) and rates of the whole GPU.
 
-    clock in Hz, dram in bytes/s. Registers are given out by warp in units of `register_unit`, warps in fours (one for
-    each partition), shared memory in bytes by `shared_unit`.
+    clock in Hz, dram in bytes/s, launch in seconds (of an empty kernel). Registers are given out by warp in units of
+    `register_unit`, warps in fours (one for each partition), shared memory in bytes by `shared_unit`.
     """
 
     name: str
     multiprocessors: int
     clock: float
     dram: float
+    launch: float
     registers: int
     register_unit: int
     shared: int
@@ -42,6 +43,7 @@ V100 = Gpu(
     multiprocessors=80,
     clock=1.53e9,
     dram=900e9,
+    launch=2e-6,
     registers=65536,
     register_unit=256,
     shared=96 * 1024,
@@ -50,7 +52,8 @@ V100 = Gpu(
     blocks=32,
     partitions=4,
 )
-"""Sources: NVIDIA's V100 white paper and data sheet, and the table of compute capability 7.0 in the CUDA C++ guide."""
+"""Sources: NVIDIA's V100 white paper and data sheet, and the table of compute capability 7.0 in the CUDA C++ guide. The
+launch time is a round number for small kernels in a graph."""
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ def predict(path: Path, work: Work, gpu: Gpu) -> Prediction:
         for part, count in _cycles(loop.everything(), gpu).items():
             cycles[part] += count * times
     warps = ceil(work.blocks / gpu.multiprocessors) * ceil(work.threads / 32)  # on the SM that has most
-    parts = {"dram": work.dram / gpu.dram * 1e6}
+    parts = {"dram": work.dram / gpu.dram * 1e6, "launch": gpu.launch * 1e6}
     parts |= {part: count * warps / gpu.clock * 1e6 for part, count in cycles.items()}
     roofline = max(work.dram / gpu.dram, work.fp32 / gpu.fp32, work.tensor / gpu.tensor) * 1e6
     return Prediction(parts, roofline)

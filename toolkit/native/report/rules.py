@@ -45,9 +45,11 @@ def _record(reports: Iterable[KernelReport], recorded: Sequence[Recorded]) -> It
     known = {entry.kernel: entry.microseconds for entry in recorded}
     for name, report in here.items():
         before = known.get(name)
-        if name not in known or (before is None and report.prediction):
+        if report.prediction is None:
+            continue
+        if before is None:
             yield Finding("record", name, "it is not in the committed report", RENEW)
-        elif before and report.prediction and report.prediction.microseconds > WORSE * before:
+        elif report.prediction.microseconds > WORSE * before:
             now = report.prediction.microseconds
             message = f"predicted {now:.4g} us, {now / before - 1:.1%} more than the committed {before:.4g} us"
             fix = f"see what the main loop gained (docs/report.md); if it is meant: {RENEW}"

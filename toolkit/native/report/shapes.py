@@ -92,6 +92,8 @@ def _work(name: KernelName, fields: Mapping[str, Any]) -> Work:
     names["pack"] = int(digits.group()) if digits else 1
     for key, value in fields["shape"].items():
         names[key] = evaluate(value, names)
+    for key in ("threads", "blocks"):
+        names[key] = evaluate(fields[key], names)
     dram = evaluate(fields["dram"], names)
     return Work(
         shape=" ".join(f"{key}={value}" for key, value in fields["shape"].items() if isinstance(value, int)),
@@ -99,8 +101,8 @@ def _work(name: KernelName, fields: Mapping[str, Any]) -> Work:
         accessed=evaluate(fields.get("accessed", dram), names),
         fp32=evaluate(fields.get("fp32", 0), names),
         tensor=evaluate(fields.get("tensor", 0), names),
-        threads=int(evaluate(fields["threads"], names)),
-        blocks=int(evaluate(fields["blocks"], names)),
+        threads=int(names["threads"]),
+        blocks=int(names["blocks"]),
         shared=int(evaluate(fields.get("shared", 0), names)),
         rounds=None if "rounds" not in fields else evaluate(fields["rounds"], names),
     )
