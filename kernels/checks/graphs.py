@@ -28,6 +28,9 @@ def _layer(x: Tensor, residual: Tensor, weight: Tensor, cache: Tensor, state: di
     ops.dcp_slot_mapping(state["slots"], state["positions"], state["starts"], state["table"], 16, 2, 1, 4)
     ops.dcp_local_seq_lens(state["lengths"], state["seq_lens"], 2, 1, 4)
     ops.kv_cache_write(heads, heads, kv[:, :, :, :64], kv[:, :, :, 64:], state["slots"], state["scale"], state["scale"])
+    ops.reshape_and_cache_flash(
+        heads, heads, kv[:, :, :, :64], kv[:, :, :, 64:], state["slots"], "fp8", state["scale"], state["scale"]
+    )
     dense = torch.zeros(2, *heads.shape, dtype=x.dtype, device=x.device)
     ops.kv_cache_gather(
         kv[..., :64],
@@ -42,7 +45,9 @@ def _layer(x: Tensor, residual: Tensor, weight: Tensor, cache: Tensor, state: di
     )
     merged = torch.empty_like(heads)
     ops.merge_attention(merged, None, dense, state["lse"], True)
-    return merged
+    again = torch.empty_like(heads)
+    ops.merge_attn_states(again, None, merged, state["lse"][0].T, dense[1], state["lse"][1].T, tokens // 2)
+    return again
 
 
 def _experts(x: Tensor, state: dict[str, Tensor]) -> tuple[Tensor, ...]:

@@ -70,7 +70,7 @@ def every_half(device: str, name: str, scale: float) -> None:
         same_bits(stored, kv_cache.encode(part, scale, form), f"every half as {name}, scale {scale}")
 
 
-def _cache(shape: Shape, width: int, name: str, layout: str, device: torch.device) -> Tensor:
+def make_cache(shape: Shape, width: int, name: str, layout: str, device: torch.device) -> Tensor:
     """A poisoned cache [blocks, block, heads, width] in a physical layout: NHD, HND, or NHD inside a wider page."""
     dtype, form = FORMATS[name]
     storage = torch.uint8 if form else HALF
@@ -84,7 +84,8 @@ def _cache(shape: Shape, width: int, name: str, layout: str, device: torch.devic
     return cache.view(dtype)
 
 
-def _bytes(cache: Tensor) -> Tensor:
+def bytes_of(cache: Tensor) -> Tensor:
+    """The numbers of a cache in float16, the codes of any other."""
     return cache if cache.dtype == HALF else cache.view(torch.uint8)
 
 
@@ -97,7 +98,7 @@ def round_trip(device: str, name: str, layout: str, shape: Shape, seed: int) -> 
     wide = normal((rows, shape.heads * (shape.key + shape.value)), HALF, g, 40.0)
     key = wide[:, : shape.heads * shape.key].unflatten(1, (shape.heads, shape.key))
     value = wide[:, shape.heads * shape.key :].unflatten(1, (shape.heads, shape.value))
-    caches = [_cache(shape, width, name, layout, g.device) for width in (shape.key, shape.value)]
+    caches = [make_cache(shape, width, name, layout, g.device) for width in (shape.key, shape.value)]
     total = shape.blocks * shape.block
     slots = torch.randperm(total, generator=g, device=g.device)[: shape.tokens]
     slots = torch.cat((slots, slots.new_full((max(0, shape.tokens - total),), -1)))
@@ -105,12 +106,12 @@ def round_trip(device: str, name: str, layout: str, shape: Shape, seed: int) -> 
     slots[shape.tokens // 2 :: 11] = total
     k_scale, v_scale = (torch.rand(1, generator=g, device=g.device) * 0.3 + 0.01 for _ in range(2))
     expected = [
-        kv_cache.write(x, _bytes(cache), slots, scale.item(), form)
+        kv_cache.write(x, bytes_of(cache), slots, scale.item(), form)
         for x, cache, scale in zip((key, value), caches, (k_scale, v_scale), strict=True)
     ]
     torch.ops.volta.kv_cache_write(key, value, *caches, slots, k_scale, v_scale)
     for cache, wanted in zip(caches, expected, strict=True):
-        same_bits(_bytes(cache), wanted, f"{name} {layout} {shape} after writing")
+        same_bits(bytes_of(cache), wanted, f"{name} {layout} {shape} after writing")
     _check_gather(g, shape, caches, (k_scale, v_scale), form)
 
 
@@ -127,7 +128,7 @@ def _check_gather(
     for offsets in (None, first):
         dense = [poisoned((sum(lengths) + 2, shape.heads, w), HALF, device) for w in (shape.key, shape.value)]
         wanted = [
-            kv_cache.gather(_bytes(cache), table, starts, offsets, into, scale=scale.item(), form=form)
+            kv_cache.gather(bytes_of(cache), table, starts, offsets, into, scale=scale.item(), form=form)
             for cache, into, scale in zip(caches, dense, scales, strict=True)
         ]
         torch.ops.volta.kv_cache_gather(*caches, table, starts, offsets, *dense, *scales)

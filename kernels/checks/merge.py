@@ -1,5 +1,5 @@
 # ruff: noqa: S101 - a check is an assertion
-"""merge_attention."""
+"""merge_attention and merge_attn_states."""
 
 from __future__ import annotations
 
@@ -108,7 +108,50 @@ def extreme_lse(device: str, *, base2: bool) -> None:
     assert not result[empty.all(0)].any(), "zeros where all are empty"
 
 
+def states(device: str, dtype: torch.dtype, shape: Shape, *, context: int | None, seed: int) -> Deviation:
+    """Upstream's signature: two parts of `shape`, log-sum-exps [heads, tokens], infinities, empty parts full of NaN."""
+    g = generator(device, seed)
+    sizes = (shape.tokens, shape.heads, shape.width)
+    prefix, suffix = (normal((*sizes[:2], shape.width + 8), dtype, g)[..., : shape.width] for _ in range(2))
+    lses = [normal(sizes[:2], FLOAT, g, 6.0).T, normal(sizes[1::-1], FLOAT, g, 6.0)]  # either order in memory
+    for part, lse in zip((prefix, suffix), lses, strict=True):
+        empty = torch.rand(lse.shape, generator=g, device=g.device) < 0.2
+        empty[0, 0] = False
+        lse[empty] = float("-inf") if seed % 2 else float("inf")
+        part[empty.T] = float("nan")
+    for lse in lses:
+        lse[-1, 0] = float("inf")  # both empty: the prefix's output is what counts
+    prefix[0, -1] = 3.0
+    result = misaligned(poisoned(sizes, dtype, g.device), 0 if seed % 2 else 3)
+    out_lse = poisoned((shape.heads, shape.tokens), FLOAT, g.device)
+    torch.ops.volta.merge_attn_states(result, out_lse, prefix, lses[0], suffix, lses[1], context)
+    merged = shape.tokens if context is None else context
+    exact, exact_lse = oracle.states(prefix, lses[0], suffix, lses[1], merged)
+    both = torch.fmax(*(torch.where(lse.isinf(), float("-inf"), lse) for lse in lses))[:, :merged] == float("-inf")
+    assert torch.equal(out_lse[:, merged:], lses[1][:, merged:]), "tokens without context keep the suffix's log-sum-exp"
+    _check_lse(out_lse[:, :merged], exact_lse[:, :merged])
+    copied = both.T if both.numel() else both.T.bool()
+    assert torch.equal(result[:merged][copied].nan_to_num(7), prefix[:merged][copied].nan_to_num(7)), "the prefix's"
+    assert torch.equal(result[merged:].nan_to_num(7), suffix[merged:].nan_to_num(7)), "the suffix's"
+    largest = torch.stack((prefix, suffix)).nan_to_num(0).double().abs().amax((0, -1)).unsqueeze(-1)
+    return within(result, exact, (largest * 2.0**-20).expand_as(exact), f"merge_attn_states {dtype} {shape} {context}")
+
+
+def states_with_nan(device: str) -> None:
+    """A log-sum-exp of NaN spreads, as upstream's does, so that a fault elsewhere is not hidden."""
+    one = torch.ones(1, 1, 8, dtype=HALF, device=device)
+    result, lse = torch.empty_like(one), torch.empty(1, 1, device=device)
+    nan, zero = torch.full((1, 1), float("nan"), device=device), torch.zeros(1, 1, device=device)
+    torch.ops.volta.merge_attn_states(result, lse, one, nan, one, zero, None)
+    assert result.isnan().all(), "the output"
+    assert lse.isnan().all(), "the log-sum-exp"
+    torch.ops.volta.merge_attn_states(result, None, one, zero, one, zero, None)
+    assert torch.equal(result, one), "without output_lse"
+
+
 def _check_lse(result: torch.Tensor, exact: torch.Tensor) -> None:
+    if not result.numel():
+        return
     empty = exact == float("-inf")
     assert torch.equal(result == float("-inf"), empty), "empty rows have a log-sum-exp of -infinity"
     error = torch.where(empty, 0.0, (result.double() - exact).abs() / (1 + exact.abs()))

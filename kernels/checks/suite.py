@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from kernels.checks import activation, alias, dcp, gemma_norm, kv_cache, merge, moe_cases, norm, rotary
+from kernels.checks import activation, alias, cache_cases, dcp, gemma_norm, kv_cache, merge, moe_cases, norm, rotary
 from kernels.checks.case import TYPE_NAMES as _NAMES
 from kernels.checks.case import Case
 from kernels.checks.case import case as _case
@@ -20,6 +20,7 @@ def cases() -> tuple[Case, ...]:
         _activation(),
         _rotary(),
         _kv_cache(),
+        cache_cases.cases(),
         _merge(),
         _dcp(),
         _alias(),

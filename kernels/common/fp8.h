@@ -7,9 +7,10 @@
 //         (saturating); NaN becomes sign | 0x7f; the sign of zero is kept. Exact for every float.
 // decode: exact for all 256 codes; E5M2 infinities (never written by encode) stay infinities.
 //
-// Method: with 2^e the magnitude's power of two, or the smallest normal one if that is larger, adding 2^(e + 23 - mantissa
-// bits) rounds the magnitude to the format's steps at e: the sum's own last bits count the steps. The exponent's share of
-// the code is added to them. Normal and subnormal results need no distinction and no subnormal arithmetic.
+// Method: a number is lifted by the power of two that brings the format's smallest normal number to 2, whose exponent field
+// is 128. With 2^e the lifted magnitude's power of two, or 2 if that is larger, adding 2^(e + 23 - mantissa bits) rounds it to
+// the format's steps at e: the sum's own last bits count the steps. The exponent's share of the code is its field, shifted;
+// 128 leaves nothing of it in the low byte, so nothing needs to be subtracted, and normal and subnormal results are one case.
 #pragma once
 
 #if defined(__CUDACC__)
@@ -42,30 +43,41 @@ VOLTA_HD float float_of(unsigned bits) {
 #endif
 }
 
-// A format by its numbers: kept bits, exponent bias, and the bits of the largest finite and the smallest normal float.
-template <int kMantissaBits, int kExponentBias, unsigned kLargestBits, unsigned kNormalBits>
+// The magnitude of x, at most `largest`, which NaN becomes too.
+VOLTA_HD float limited(float x, float largest) {
+#if defined(__CUDACC__)
+  return fminf(fabsf(x), largest);
+#else
+  const float magnitude = float_of(bits_of(x) & 0x7fffffffu);
+  return magnitude < largest ? magnitude : largest;
+#endif
+}
+
+// A format by its numbers: kept bits, exponent bias, and the largest finite number.
+template <int kMantissaBits, int kExponentBias, int kLargest>
 struct Fp8 {
+  static constexpr float kLift = static_cast<float>(1 << kExponentBias);
+
   static VOLTA_HD unsigned char encode(float x) {
     const unsigned bits = bits_of(x);
     const unsigned sign = bits >> 24 & 0x80u;
-    const unsigned magnitude = bits & 0x7fffffffu;
-    if (magnitude > 0x7f800000u) return static_cast<unsigned char>(sign | 0x7fu);
-    return static_cast<unsigned char>(sign | encode_magnitude(float_of(magnitude)));
+    if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<unsigned char>(sign | 0x7fu);
+    return static_cast<unsigned char>(sign | (encode_lifted(x * kLift) & 0x7fu));
   }
 
-  // The code of a number that is not negative and not NaN.
-  static VOLTA_HD unsigned encode_magnitude(float x) {
+  // The code of |lifted| / kLift in the low byte; the other bytes mean nothing. Not for NaN.
+  static VOLTA_HD unsigned encode_lifted(float lifted) {
     constexpr int kDropped = 23 - kMantissaBits;
-    x = x < float_of(kLargestBits) ? x : float_of(kLargestBits);
+    const float x = limited(lifted, kLargest * kLift);
     unsigned power = bits_of(x) & 0x7f800000u;
-    power = power > kNormalBits ? power : kNormalBits;
-    const unsigned rounder = power + (static_cast<unsigned>(kDropped) << 23);
-    const unsigned steps = bits_of(x + float_of(rounder)) - rounder;
-    return steps + ((power - kNormalBits) >> kDropped);
+    power = power > 128u << 23 ? power : 128u << 23;
+    const float steps = float_of(power) * static_cast<float>(1 << kDropped) + x;  // the product is exact
+    return bits_of(steps) + (power >> kDropped);
   }
 
   // Bits of the float that a finite code's magnitude stands for. Needs no subnormal arithmetic.
   static VOLTA_HD unsigned widen(unsigned magnitude) {
+    constexpr unsigned kNormalBits = (128u - kExponentBias) << 23;  // the smallest normal number
     const unsigned normal = (magnitude << (23 - kMantissaBits)) + ((127u - kExponentBias) << 23);
     constexpr unsigned kRounder = kNormalBits + (static_cast<unsigned>(23 - kMantissaBits) << 23);
     const unsigned subnormal = bits_of(float_of(kRounder + magnitude) - float_of(kRounder));
@@ -73,7 +85,7 @@ struct Fp8 {
   }
 };
 
-struct E4M3 : Fp8<3, 7, 0x43e00000u, 0x3c800000u> {  // 448, 2^-6
+struct E4M3 : Fp8<3, 7, 448> {
   static VOLTA_HD float decode(unsigned char code) {
     const unsigned magnitude = code & 0x7fu;
     const unsigned sign = (code & 0x80u) << 24;
@@ -82,7 +94,7 @@ struct E4M3 : Fp8<3, 7, 0x43e00000u, 0x3c800000u> {  // 448, 2^-6
   }
 };
 
-struct E5M2 : Fp8<2, 15, 0x47600000u, 0x38800000u> {  // 57344, 2^-14
+struct E5M2 : Fp8<2, 15, 57344> {
   static VOLTA_HD float decode(unsigned char code) {
     const unsigned magnitude = code & 0x7fu;
     const unsigned sign = (code & 0x80u) << 24;

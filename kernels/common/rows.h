@@ -3,6 +3,8 @@
 
 namespace volta {
 
+constexpr int kThreadsOfRows = 128;  // in a block whose rows of threads take a row of data each
+
 // The leading dimensions of a tensor, collapsed to at most two. Row r starts
 // (r / inner) * outer_stride + (r % inner) * inner_stride elements after the first one.
 struct Rows {

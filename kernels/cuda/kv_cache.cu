@@ -6,23 +6,19 @@
 // (common/fp8.h). Caches in float16 hold x itself and ignore the scale.
 //
 // Contract   cache[block, position, head, element] with unit element stride and any other strides (NHD, HND, K and V in one
-//            page); slot = block * block_size + position. Slots outside the cache, -1 first of all, are skipped by the write.
+//            page); `split` writes the layout of reshape_and_cache, keys in runs of x elements, values element by element.
+//            slot = block * block_size + position. Slots outside the cache, -1 first of all, are skipped by the write.
 //            Gathered tokens past the last sequence are left alone; a block id outside the cache reads as zeros.
 // Error      none: bitwise equal to the oracle (kernels/reference/kv_cache.py) for every half and every positive normal scale.
-// Layout     blockIdx.y: key or value; threadIdx.y: token in the block; threadIdx.x: item, a pack of N elements of one head; a
-//            thread takes four items at a time, blockDim.x apart.
-// Resources  no shared memory, at most 64 registers, no spills.
-// Method     a division for each element would cost more than the memory traffic of SM70, so the quotient comes from the
-//            reciprocal with one correction step (Markstein 1990: correctly rounded when the reciprocal is, and the divisor's
-//            mantissa is not all ones); scales for which that does not hold, and packs with NaN or infinity, are divided.
+// Layout     a row of threads (threadIdx.y) takes four heads of one token, keys and values; threadIdx.x: pack of N elements
+//            of a head. Keys and values of a head are often neighbours in memory, so one thread moves both.
+// Resources  no shared memory, at most 80 registers, no spills.
+// Method     all loads of a thread are issued before anything waits for one of them; fp8_packs.cuh converts.
 
-#include "../common/fast_divide.h"
-#include "../common/fp8.h"
-#include "common.cuh"
+#include "../common/kv_cache.h"
+#include "fp8_packs.cuh"
 
 namespace volta {
-
-constexpr int kBatch = 4;  // packs of a thread whose loads are under way together
 
 // A number of the cache: E4M3 and E5M2 live in bytes; Half is the cache that stores x itself.
 struct Half {};
@@ -35,132 +31,46 @@ struct Stored<Half> {
   using type = __half;
 };
 
-// Divides by one number, many times.
-class Divisor {
- public:
-  __device__ __forceinline__ explicit Divisor(float by) : by_(by), reciprocal_(1.0f / by) {
-    const unsigned bits = bits_of(by), exponent = bits >> 23;  // a negative number has an exponent of 256 or more here
-    fast_ = exponent > 127 - 60 && exponent < 127 + 60 && (bits & 0x7fffffu) != 0x7fffffu;
-  }
-  // Whether `fast` gives the correctly rounded quotient of every finite half that is not negative.
-  __device__ __forceinline__ bool has_fast() const { return fast_; }
-  __device__ __forceinline__ float fast(float x) const {
-    const float quotient = x * reciprocal_;
-    return fmaf(fmaf(-by_, quotient, x), reciprocal_, quotient);
-  }
-  __device__ __forceinline__ float operator()(float x) const { return x / by_; }
-
- private:
-  float by_, reciprocal_;
-  bool fast_;
+// N elements as they are moved: eight of them in words, so that nobody takes bytes apart and together again.
+template <typename T, int N>
+struct Moved {
+  using type = Pack<T, N>;
 };
+template <typename T>
+struct Moved<T, 8> {
+  using type = Pack<unsigned, 2 * sizeof(T)>;
+};
+template <typename T, int N>
+using moved = typename Moved<T, N>::type;
 
-// Whether one of the two halves in a word is NaN or infinite.
-__device__ __forceinline__ bool any_special(unsigned halves) {
-  return (((halves & 0x7fff7fffu) + 0x04000400u) & 0x80008000u) != 0;
+template <typename M>
+__device__ __forceinline__ void put(void* to, const M& x) {
+  *static_cast<M*>(to) = x;
+}
+// In the machine's own words: the compiler takes some of these apart into four stores where heads may be absent.
+__device__ __forceinline__ void put(void* to, const Pack<unsigned, 4>& x) {
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};"
+               :
+               : "l"(__cvta_generic_to_global(to)), "r"(x.at[0]), "r"(x.at[1]), "r"(x.at[2]), "r"(x.at[3])
+               : "memory");
 }
 
-__device__ __forceinline__ float2 to_floats(unsigned halves) {
-  return __half22float2(*reinterpret_cast<const __half2*>(&halves));
+// What a row of threads works on.
+struct RowOfThreads {
+  int64 token;
+  int head, heads;  // the first one, and how many
+};
+
+// False for a row past the last one.
+__device__ __forceinline__ bool find_row(const CacheRows& rows, RowOfThreads& found) {
+  const int64 row = token_of_thread();
+  if (row >= rows.count) return false;
+  const unsigned token = rows.groups(static_cast<unsigned>(row));
+  found.token = token;
+  found.head = static_cast<int>(static_cast<unsigned>(row) - token * rows.groups.divisor) * kHeadsOfARow;
+  found.heads = min(rows.heads - found.head, kHeadsOfARow);
+  return true;
 }
-
-// Codes of eight halves divided by the scale. Signs are taken from the halves, four at a time.
-template <typename F>
-__device__ __forceinline__ Pack<uint8, 8> encode_pack(const Pack<__half, 8>& x, const Divisor& scale) {
-  const auto halves = *reinterpret_cast<const Pack<unsigned, 4>*>(&x);
-  Pack<uint8, 8> codes;
-  const bool special = any_special(halves.at[0]) || any_special(halves.at[1]) || any_special(halves.at[2]) ||
-                       any_special(halves.at[3]);
-  if (special || !scale.has_fast()) {
-#pragma unroll
-    for (int i = 0; i < 8; ++i) codes.at[i] = F::encode(scale(to_float(x.at[i])));
-    return codes;
-  }
-  Pack<unsigned, 2> words;
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    const float2 low = to_floats(halves.at[2 * i] & 0x7fff7fffu), high = to_floats(halves.at[2 * i + 1] & 0x7fff7fffu);
-    const unsigned signs = __byte_perm(halves.at[2 * i], halves.at[2 * i + 1], 0x7531) & 0x80808080u;
-    words.at[i] = signs + F::encode_magnitude(scale.fast(low.x)) + (F::encode_magnitude(scale.fast(low.y)) << 8) +
-                  (F::encode_magnitude(scale.fast(high.x)) << 16) + (F::encode_magnitude(scale.fast(high.y)) << 24);
-  }
-  return *reinterpret_cast<const Pack<uint8, 8>*>(&words);
-}
-
-// Halves that two codes (bytes 1 and 3 of a word) stand for, up to a power of two: E5M2 is the top of a half; E4M3 fits a
-// half's exponent field with another bias. Not for E4M3's NaN.
-template <typename F>
-struct Expand;
-template <>
-struct Expand<E5M2> {
-  static constexpr float kFactor = 1.0f;
-  static __device__ __forceinline__ unsigned halves(unsigned codes) { return codes; }
-  static __device__ __forceinline__ bool special(unsigned) { return false; }
-};
-template <>
-struct Expand<E4M3> {
-  static constexpr float kFactor = 256.0f;
-  static __device__ __forceinline__ unsigned halves(unsigned codes) {
-    return (codes & 0x80008000u) | ((codes & 0x7f007f00u) >> 1);
-  }
-  static __device__ __forceinline__ bool special(unsigned four_codes) {
-    return (((four_codes & 0x7f7f7f7fu) + 0x01010101u) & 0x80808080u) != 0;
-  }
-};
-
-template <typename F>
-__device__ __forceinline__ Pack<__half, 8> decode_pack(const Pack<uint8, 8>& codes, float scale) {
-  const auto words = *reinterpret_cast<const Pack<unsigned, 2>*>(&codes);
-  Pack<__half, 8> x;
-  const float factor = scale * Expand<F>::kFactor;  // exact unless it overflows, which only a scale of 2^120 does
-  if (Expand<F>::special(words.at[0]) || Expand<F>::special(words.at[1])) {
-#pragma unroll
-    for (int i = 0; i < 8; ++i) x.at[i] = from_float<__half>(F::decode(codes.at[i]) * scale);
-    return x;
-  }
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const unsigned two = __byte_perm(words.at[i / 2], 0, i % 2 == 0 ? 0x1404 : 0x3424);
-    const float2 values = to_floats(Expand<F>::halves(two));
-    x.at[2 * i] = from_float<__half>(values.x * factor);
-    x.at[2 * i + 1] = from_float<__half>(values.y * factor);
-  }
-  return x;
-}
-
-struct CacheStrides {
-  int64 block, position, head;
-};
-
-template <typename F>
-struct CacheSide {
-  typename Stored<F>::type* cache;
-  CacheStrides cache_strides;
-  __half* dense;  // [tokens, heads, width]
-  int64 token_stride, head_stride;
-  const float* scale;
-  int items;                   // packs of a token: heads * width / N
-  FastDivide items_of_a_head;  // width / N
-};
-
-template <typename F>
-struct WriteArguments {
-  CacheSide<F> sides[2];  // key, value
-  const int64* slots;
-  int64 tokens, total_slots;
-  FastDivide block_size;
-};
-
-template <typename F>
-struct GatherArguments {
-  CacheSide<F> sides[2];    // key, value
-  const int* block_table;   // [requests, table_stride]
-  const int* starts;        // [requests + 1], ascending: request r owns the output tokens starts[r] .. starts[r + 1]
-  const int* first_tokens;  // [requests] or null: where in its sequence request r's first output token is
-  int64 table_stride, tokens, blocks;
-  FastDivide block_size;
-  int requests, table_width;
-};
 
 __device__ __forceinline__ void split(int64 slot, const FastDivide& by, int64& block, int& position) {
   if (slot >> 31 == 0) {
@@ -173,53 +83,102 @@ __device__ __forceinline__ void split(int64 slot, const FastDivide& by, int64& b
   }
 }
 
-// Move the packs of one token and side, kBatch at a time so that their loads overlap; `change` turns what was loaded into
-// what is stored.
-template <int N, typename From, typename To, typename Change>
-__device__ __forceinline__ void move_token(
-    const From* from, int64 from_head, To* to, int64 to_head, int items, const FastDivide& items_of_a_head, Change change) {
-  for (int first = threadIdx.x; first < items; first += kBatch * blockDim.x) {
-    Pack<From, N> x[kBatch];
-    int head[kBatch], at[kBatch];
+template <typename T, int N>
+struct Packs {
+  moved<T, N> of[kHeadsOfARow];
+};
+
+template <typename T, int N>
+__device__ __forceinline__ void load_heads(const T* from, int64 head_stride, int heads, Packs<T, N>& x) {
 #pragma unroll
-    for (int k = 0; k < kBatch; ++k) {
-      const int item = first + k * blockDim.x;
-      if (item >= items) break;
-      head[k] = items_of_a_head(item);
-      at[k] = (item - head[k] * items_of_a_head.divisor) * N;
-      x[k] = load<From, N>(from + head[k] * from_head + at[k]);
-    }
+  for (int k = 0; k < kHeadsOfARow; ++k)
+    if (k < heads) x.of[k] = *reinterpret_cast<const moved<T, N>*>(from + k * head_stride);
+}
+
+__device__ __forceinline__ __half* dense_of(const CacheSide& side, const RowOfThreads& row, int at) {
+  return static_cast<__half*>(side.dense) + row.token * side.dense_token_stride + row.head * side.dense_head_stride + at;
+}
+
+// The conversion of a cache in float16.
+template <int N>
+struct Unchanged {
+  __device__ __forceinline__ Unchanged(const CacheSide&, int) {}
+  __device__ __forceinline__ moved<__half, N> operator()(const moved<__half, N>& x, int) const { return x; }
+};
+
+// A pack as it is stored, for head k of the row.
+template <typename F, int N>
+struct Encoder {
+  __device__ __forceinline__ Encoder(const CacheSide& side, int) : scale(*side.scale) {}
+  __device__ __forceinline__ Pack<unsigned, 2> operator()(const Pack<unsigned, 4>& x, int) const {
+    return encode_pack<F>(x, scale);
+  }
+  Divisor<F> scale;
+};
+template <typename F>
+struct Encoder<F, 1> {  // one by one, and the only one that takes a scale for each head
+  __device__ __forceinline__ Encoder(const CacheSide& side, int head)
+      : scale(side.scale + head * side.scale_stride), stride(side.scale_stride) {}
+  __device__ __forceinline__ Pack<uint8, 1> operator()(const Pack<__half, 1>& x, int k) const {
+    return {F::encode(to_float(x.at[0]) / scale[k * stride])};
+  }
+  const float* scale;
+  int stride;
+};
+template <int N>
+struct Encoder<Half, N> : Unchanged<N> {
+  using Unchanged<N>::Unchanged;
+};
+template <>
+struct Encoder<Half, 1> : Unchanged<1> {
+  using Unchanged<1>::Unchanged;
+};
+
+// kRuns: elements lie in runs; kScatter: each lies alone.
+template <typename F, int N, bool kRuns, bool kScatter>
+__device__ __forceinline__ void store_heads(
+    const CacheSide& side, const RowOfThreads& row, int at, int64 block, int position, const Packs<__half, N>& x) {
+  using Code = typename Stored<F>::type;
+  int64 offset = at;
+  if constexpr (kScatter) {
+    offset = at * side.run_stride;
+  } else if constexpr (kRuns) {
+    const unsigned run = side.run(at);
+    offset = run * side.run_stride + (at - run * side.run.divisor);
+  }
+  Code* to = static_cast<Code*>(side.cache) + block * side.block_stride + position * side.position_stride +
+             row.head * side.head_stride + offset;
+  const Encoder<F, N> encoded(side, row.head);
 #pragma unroll
-    for (int k = 0; k < kBatch; ++k) {
-      if (first + k * blockDim.x >= items) break;
-      store<To, N>(to + head[k] * to_head + at[k], change(x[k]));
+  for (int k = 0; k < kHeadsOfARow; ++k) {
+    if (k >= row.heads) break;
+    const moved<Code, N> codes = encoded(x.of[k], k);
+    if constexpr (kScatter) {
+      const auto each = *reinterpret_cast<const Pack<Code, N>*>(&codes);
+#pragma unroll
+      for (int i = 0; i < N; ++i) to[k * side.head_stride + i * side.run_stride] = each.at[i];
+    } else {
+      put(to + k * side.head_stride, codes);
     }
   }
 }
 
-template <typename F, int N>
-__device__ __forceinline__ void write(const WriteArguments<F>& a) {
-  const int64 token = token_of_thread();
-  if (token >= a.tokens) return;
-  const int64 slot = a.slots[token];
-  if (slot < 0 || slot >= a.total_slots) return;
-  int64 block;
-  int position;
-  split(slot, a.block_size, block, position);
-  const CacheSide<F>& side = a.sides[blockIdx.y];
-  const __half* from = side.dense + token * side.token_stride;
-  auto* to = side.cache + block * side.cache_strides.block + position * side.cache_strides.position;
-  const auto move = [&](auto change) {
-    move_token<N>(from, side.head_stride, to, side.cache_strides.head, side.items, side.items_of_a_head, change);
-  };
-  if constexpr (sizeof(typename Stored<F>::type) == 2) {
-    move([](const Pack<__half, N>& x) { return x; });
-  } else if constexpr (N == 8) {
-    const Divisor scale(*side.scale);
-    move([&](const Pack<__half, N>& x) { return encode_pack<F>(x, scale); });
-  } else {
-    const float scale = *side.scale;
-    move([&](const Pack<__half, N>& x) { return Pack<uint8, N>{F::encode(to_float(x.at[0]) / scale)}; });
+template <typename F, int N, bool kSplit>
+__device__ __forceinline__ void write(const CacheWriteArguments& a) {
+  RowOfThreads row;
+  if (!find_row(a.rows, row)) return;
+  const CacheSide &keys = a.sides[0], &values = a.sides[1];
+  const int64 slot = a.slots[row.token];
+  for (int at = threadIdx.x * N; at < max(keys.width, values.width); at += blockDim.x * N) {
+    Packs<__half, N> key, value;
+    load_heads(dense_of(keys, row, at), keys.dense_head_stride, at < keys.width ? row.heads : 0, key);
+    load_heads(dense_of(values, row, at), values.dense_head_stride, at < values.width ? row.heads : 0, value);
+    if (slot < 0 || slot >= a.total_slots) return;
+    int64 block;
+    int position;
+    split(slot, a.block_size, block, position);
+    if (at < keys.width) store_heads<F, N, kSplit, false>(keys, row, at, block, position, key);
+    if (at < values.width) store_heads<F, N, kSplit, kSplit>(values, row, at, block, position, value);
   }
 }
 
@@ -234,8 +193,7 @@ __device__ __forceinline__ int request_of(const int* starts, int requests, int64
 }
 
 // The block and position that output token `token` comes from; false if they are outside the cache.
-template <typename F>
-__device__ __forceinline__ bool find_source(const GatherArguments<F>& a, int64 token, int64& block, int& position) {
+__device__ __forceinline__ bool find_source(const CacheGatherArguments& a, int64 token, int64& block, int& position) {
   const int request = request_of(a.starts, a.requests, token);
   const int64 index = token - a.starts[request] + (a.first_tokens == nullptr ? 0 : a.first_tokens[request]);
   int64 column;
@@ -246,46 +204,84 @@ __device__ __forceinline__ bool find_source(const GatherArguments<F>& a, int64 t
 }
 
 template <typename F, int N>
-__device__ __forceinline__ void gather(const GatherArguments<F>& a) {
+struct Decoder {
+  __device__ __forceinline__ Decoder(const CacheSide& side, int) : scale(*side.scale) {}
+  __device__ __forceinline__ Pack<unsigned, 4> operator()(const Pack<unsigned, 2>& x, int) const {
+    return decode_pack<F>(x, scale);
+  }
+  float scale;
+};
+template <typename F>
+struct Decoder<F, 1> {
+  __device__ __forceinline__ Decoder(const CacheSide& side, int head)
+      : scale(side.scale + head * side.scale_stride), stride(side.scale_stride) {}
+  __device__ __forceinline__ Pack<__half, 1> operator()(const Pack<uint8, 1>& x, int k) const {
+    return {from_float<__half>(F::decode(x.at[0]) * scale[k * stride])};
+  }
+  const float* scale;
+  int stride;
+};
+template <int N>
+struct Decoder<Half, N> : Unchanged<N> {
+  using Unchanged<N>::Unchanged;
+};
+template <>
+struct Decoder<Half, 1> : Unchanged<1> {
+  using Unchanged<1>::Unchanged;
+};
+
+template <typename Code>
+__device__ __forceinline__ const Code* cached(
+    const CacheSide& side, const RowOfThreads& row, int at, int64 block, int position) {
+  return static_cast<const Code*>(side.cache) + block * side.block_stride + position * side.position_stride +
+         row.head * side.head_stride + at;
+}
+
+template <typename F, int N>
+__device__ __forceinline__ void read_heads(
+    const CacheSide& side, const RowOfThreads& row, int at, bool present, const Packs<typename Stored<F>::type, N>& x) {
+  __half* to = dense_of(side, row, at);
+  const Decoder<F, N> decoded(side, row.head);
+#pragma unroll
+  for (int k = 0; k < kHeadsOfARow; ++k) {
+    if (k >= row.heads) break;
+    put(to + k * side.dense_head_stride, present ? decoded(x.of[k], k) : moved<__half, N>{});
+  }
+}
+
+template <typename F, int N>
+__device__ __forceinline__ void gather(const CacheGatherArguments& a) {
   using Code = typename Stored<F>::type;
-  const int64 token = token_of_thread();
-  if (token >= a.tokens || token < a.starts[0] || token >= a.starts[a.requests]) return;
+  RowOfThreads row;
+  if (!find_row(a.rows, row) || row.token < a.starts[0] || row.token >= a.starts[a.requests]) return;
+  const CacheSide &keys = a.sides[0], &values = a.sides[1];
   int64 block = 0;
   int position = 0;
-  const bool present = find_source(a, token, block, position);
-  const CacheSide<F>& side = a.sides[blockIdx.y];
-  __half* to = side.dense + token * side.token_stride;
-  if (!present) {  // whatever is read instead (the output itself) does not count
-    move_token<N>(
-        static_cast<const __half*>(to), side.head_stride, to, side.head_stride, side.items, side.items_of_a_head,
-        [](const Pack<__half, N>&) { return Pack<__half, N>{}; });
-    return;
-  }
-  const Code* from = side.cache + block * side.cache_strides.block + position * side.cache_strides.position;
-  const auto move = [&](auto change) {
-    move_token<N>(from, side.cache_strides.head, to, side.head_stride, side.items, side.items_of_a_head, change);
-  };
-  if constexpr (sizeof(Code) == 2) {
-    move([](const Pack<Code, N>& x) { return x; });
-  } else {
-    const float scale = *side.scale;
-    move([scale](const Pack<Code, N>& x) {
-      if constexpr (N == 8)
-        return decode_pack<F>(x, scale);
-      else
-        return Pack<__half, N>{from_float<__half>(F::decode(x.at[0]) * scale)};
-    });
+  const bool present = find_source(a, row.token, block, position);
+  for (int at = threadIdx.x * N; at < max(keys.width, values.width); at += blockDim.x * N) {
+    Packs<Code, N> key = {}, value = {};
+    const int heads = present ? row.heads : 0;
+    load_heads(cached<Code>(keys, row, at, block, position), keys.head_stride, at < keys.width ? heads : 0, key);
+    load_heads(cached<Code>(values, row, at, block, position), values.head_stride, at < values.width ? heads : 0, value);
+    if (at < keys.width) read_heads<F, N>(keys, row, at, present, key);
+    if (at < values.width) read_heads<F, N>(values, row, at, present, value);
   }
 }
 
 }  // namespace volta
 
-#define VOLTA_KV(type, F, N)                                                                                         \
-  extern "C" __global__ void kv_cache_write_f16_##type##_paged##N##_sm70(volta::WriteArguments<volta::F> a) {        \
-    volta::write<volta::F, N>(a);                                                                                    \
-  }                                                                                                                  \
-  extern "C" __global__ void kv_cache_gather_##type##_f16_paged##N##_sm70(volta::GatherArguments<volta::F> a) {      \
-    volta::gather<volta::F, N>(a);                                                                                   \
+// Six blocks an SM hide the latency of memory; that leaves a thread 80 registers.
+#define VOLTA_KV_KERNEL extern "C" __global__ void __launch_bounds__(volta::kThreadsOfRows, 6)
+
+#define VOLTA_KV(type, F, N)                                                                        \
+  VOLTA_KV_KERNEL kv_cache_write_f16_##type##_paged##N##_sm70(volta::CacheWriteArguments a) {       \
+    volta::write<volta::F, N, false>(a);                                                            \
+  }                                                                                                 \
+  VOLTA_KV_KERNEL reshape_and_cache_f16_##type##_split##N##_sm70(volta::CacheWriteArguments a) {    \
+    volta::write<volta::F, N, true>(a);                                                             \
+  }                                                                                                 \
+  VOLTA_KV_KERNEL kv_cache_gather_##type##_f16_paged##N##_sm70(volta::CacheGatherArguments a) {     \
+    volta::gather<volta::F, N>(a);                                                                  \
   }
 
 VOLTA_KV(f16, Half, 8)

@@ -31,6 +31,8 @@ struct Driver {
   decltype(&cuLaunchKernel) launch_kernel;
   decltype(&cuThreadExchangeStreamCaptureMode) exchange_capture_mode;
   decltype(&cuMemHostGetDevicePointer) host_address;
+  decltype(&cuMemcpyAsync) copy;
+  decltype(&cuMemcpyBatchAsync) copy_batch;  // null in drivers before CUDA 12.8
 
   void check(CUresult status, const std::string& doing) const {
     if (status == CUDA_SUCCESS) return;
@@ -68,6 +70,8 @@ Driver open_driver() {
   find(library, "cuLaunchKernel", driver.launch_kernel);
   find(library, "cuThreadExchangeStreamCaptureMode", driver.exchange_capture_mode);
   find(library, "cuMemHostGetDevicePointer_v2", driver.host_address);
+  find(library, "cuMemcpyAsync", driver.copy);
+  driver.copy_batch = reinterpret_cast<decltype(driver.copy_batch)>(dlsym(library, "cuMemcpyBatchAsync"));
   driver.check(driver.init(0), "cuInit");
   return driver;
 }
@@ -200,6 +204,34 @@ void launch_bytes(Kernel& kernel, int index, const Shape& shape, const void* arg
 }
 
 void need_driver() { driver(); }
+
+bool has_driver() {
+  static const bool found = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL) != nullptr;
+  return found;
+}
+
+void copy_async(int index, const Copies& copies) {
+  Device& device = open_device(index);
+  const Driver& cuda = driver();
+  const CurrentContext current(cuda, device.context);
+  const CUstream stream = current_stream(index);
+  const auto address = [](const std::int64_t* list) {
+    return reinterpret_cast<CUdeviceptr*>(const_cast<std::int64_t*>(list));
+  };
+  static_assert(sizeof(CUdeviceptr) == sizeof(std::int64_t) && sizeof(size_t) == sizeof(std::int64_t));
+  CUdeviceptr *to = address(copies.to), *from = address(copies.from);
+  auto* bytes = reinterpret_cast<size_t*>(const_cast<std::int64_t*>(copies.bytes));
+  if (cuda.copy_batch != nullptr && stream != nullptr && stream != CU_STREAM_LEGACY) {
+    CUmemcpyAttributes attributes{};
+    attributes.srcAccessOrder = copies.any_order ? CU_MEMCPY_SRC_ACCESS_ORDER_ANY : CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+    size_t first = 0, failed = 0;
+    const CUresult status = cuda.copy_batch(
+        to, from, bytes, static_cast<size_t>(copies.count), &attributes, &first, 1, &failed, stream);
+    return cuda.check(status, "cuMemcpyBatchAsync (copy " + std::to_string(failed) + ")");
+  }
+  for (std::int64_t i = 0; i < copies.count; ++i)
+    cuda.check(cuda.copy(to[i], from[i], bytes[i], stream), "cuMemcpyAsync");
+}
 
 void* device_address(int index, void* host) {
   Device& device = open_device(index);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 
 struct CUfunc_st;
 
@@ -35,6 +36,20 @@ void launch(Kernel& kernel, int device, const Shape& shape, const Argument& argu
 
 // Opens the driver. Throws std::runtime_error that says what is missing.
 void need_driver();
+
+// Whether the machine has a driver at all.
+bool has_driver();
+
+// Copies of bytes[i] bytes between addresses, each of the device or of host memory. any_order: nothing is writing to the
+// sources, so that they may be read before earlier work of the stream is done.
+struct Copies {
+  const std::int64_t *to, *from, *bytes;
+  std::int64_t count;
+  bool any_order;
+};
+
+// On torch's current stream of the device; in one call where the driver can (CUDA 12.8) and the stream is not the default one.
+void copy_async(int device, const Copies& copies);
 
 // Where the device sees host memory that is pinned or registered; null for any other host memory.
 void* device_address(int device, void* host);

@@ -2,6 +2,8 @@
 // graph capture or a memory plan owns every buffer.
 #include <torch/csrc/stable/library.h>
 
+#include <string>
+
 #include "driver.h"
 #include "operators.h"
 
@@ -26,6 +28,11 @@ STABLE_TORCH_LIBRARY(volta, m) {
   m.def(
       "kv_cache_write(Tensor key, Tensor value, Tensor(a!) key_cache, Tensor(b!) value_cache, Tensor slot_mapping, "
       "Tensor k_scale, Tensor v_scale) -> ()");
+  for (const char* name : {"reshape_and_cache_flash", "reshape_and_cache"})
+    m.def((std::string(name) +
+           "(Tensor key, Tensor value, Tensor(a!) key_cache, Tensor(b!) value_cache, Tensor slot_mapping, "
+           "str kv_cache_dtype, Tensor k_scale, Tensor v_scale) -> ()")
+              .c_str());
   m.def(
       "kv_cache_gather(Tensor key_cache, Tensor value_cache, Tensor block_table, Tensor cu_seq_lens, Tensor? seq_starts, "
       "Tensor(a!) key, Tensor(b!) value, Tensor k_scale, Tensor v_scale) -> ()");
@@ -36,6 +43,11 @@ STABLE_TORCH_LIBRARY(volta, m) {
   m.def(
       "dcp_slot_mapping(Tensor(a!) slot_mapping, Tensor positions, Tensor query_start_loc, Tensor block_table, "
       "int block_size, int dcp, int rank, int interleave, Tensor? rows=None) -> ()");
+  m.def(
+      "merge_attn_states(Tensor(a!) output, Tensor(b!)? output_lse, Tensor prefix_output, Tensor prefix_lse, "
+      "Tensor suffix_output, Tensor suffix_lse, int? prefill_tokens_with_context, Tensor? output_scale=None) -> ()");
+  m.def("swap_blocks(Tensor src, Tensor(a!) dst, int block_size_in_bytes, Tensor block_mapping) -> ()");
+  m.def("swap_blocks_batch(Tensor src_ptrs, Tensor dst_ptrs, Tensor sizes, bool is_src_access_order_any=False) -> ()");
   m.def("weak_ref_tensor(Tensor input) -> Tensor");
   m.def("get_cuda_view_from_cpu_tensor(Tensor cpu_tensor) -> Tensor");
   m.def(
@@ -83,10 +95,15 @@ STABLE_TORCH_LIBRARY(volta, m) {
   m.impl("gelu_tanh_and_mul", TORCH_BOX(&volta::gelu_tanh_and_mul)); \
   m.impl("rotary_embedding", TORCH_BOX(&volta::rotary_embedding)); \
   m.impl("kv_cache_write", TORCH_BOX(&volta::kv_cache_write));     \
+  m.impl("reshape_and_cache_flash", TORCH_BOX(&volta::reshape_and_cache_flash)); \
+  m.impl("reshape_and_cache", TORCH_BOX(&volta::reshape_and_cache)); \
   m.impl("kv_cache_gather", TORCH_BOX(&volta::kv_cache_gather));   \
   m.impl("merge_attention", TORCH_BOX(&volta::merge_attention));   \
   m.impl("dcp_local_seq_lens", TORCH_BOX(&volta::dcp_local_seq_lens)); \
   m.impl("dcp_slot_mapping", TORCH_BOX(&volta::dcp_slot_mapping)); \
+  m.impl("merge_attn_states", TORCH_BOX(&volta::merge_attn_states)); \
+  m.impl("swap_blocks", TORCH_BOX(&volta::swap_blocks)); \
+  m.impl("swap_blocks_batch", TORCH_BOX(&volta::swap_blocks_batch)); \
   m.impl("weak_ref_tensor", TORCH_BOX(&volta::weak_ref_tensor)); \
   m.impl("get_cuda_view_from_cpu_tensor", TORCH_BOX(&volta::get_cuda_view_from_cpu_tensor)); \
   m.impl("topk_softmax", TORCH_BOX(&volta::topk_softmax)); \

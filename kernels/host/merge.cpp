@@ -1,4 +1,6 @@
-// merge_attention: checks, launch, and the CPU implementation. The contract is in kernels/cuda/merge.cu.
+// merge_attention and merge_attn_states: checks, launch, and the CPU implementation. The contract is in kernels/cuda/merge.cu.
+#include "../common/merge.h"
+
 #include <torch/headeronly/util/Half.h>
 
 #include <algorithm>
@@ -6,36 +8,24 @@
 #include <limits>
 #include <vector>
 
-#include "../common/fast_divide.h"
 #include "operators.h"
 #include "tensor.h"
 
 namespace volta {
 namespace {
 
-// The argument of the kernels, as in merge.cu.
-struct Arguments {
-  void* out;
-  long long out_token, out_head;
-  float* out_lse;
-  long long out_lse_token, out_lse_head;
-  const void* parts;
-  long long part_stride, token_stride, head_stride;
-  const float* lse;
-  long long lse_part, lse_token, lse_head;
-  const void* gate;
-  long long gate_token, gate_head;
-  long long tokens;
-  FastDivide packs;
-  int count, heads;
-  bool base2;
-};
-
 // [fp16 to fp16, fp32 to fp16, fp32 to fp32] x [in packs, alone]
-Kernel kernels[3][2] = {
-    {{"merge", "merge_attention_f16_f16_parts8_sm70"}, {"merge", "merge_attention_f16_f16_parts1_sm70"}},
-    {{"merge", "merge_attention_f32_f16_parts4_sm70"}, {"merge", "merge_attention_f32_f16_parts1_sm70"}},
-    {{"merge", "merge_attention_f32_f32_parts4_sm70"}, {"merge", "merge_attention_f32_f32_parts1_sm70"}}};
+#define VOLTA_KERNELS(form)                                                                                      \
+  {{{"merge", "merge_attention_f16_f16_" form "8_sm70"}, {"merge", "merge_attention_f16_f16_" form "1_sm70"}},   \
+   {{"merge", "merge_attention_f32_f16_" form "4_sm70"}, {"merge", "merge_attention_f32_f16_" form "1_sm70"}},   \
+   {{"merge", "merge_attention_f32_f32_" form "4_sm70"}, {"merge", "merge_attention_f32_f32_" form "1_sm70"}}}
+Kernel parts_kernels[3][2] = VOLTA_KERNELS("parts");
+Kernel pair_kernels[3][2] = VOLTA_KERNELS("pair");
+#undef VOLTA_KERNELS
+// [fp16, fp32] x [in packs, alone]
+Kernel states_kernels[2][2] = {
+    {{"merge", "merge_attn_states_f16_f16_pair8_sm70"}, {"merge", "merge_attn_states_f16_f16_pair1_sm70"}},
+    {{"merge", "merge_attn_states_f32_f32_pair4_sm70"}, {"merge", "merge_attn_states_f32_f32_pair1_sm70"}}};
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
@@ -47,103 +37,219 @@ float sigmoid(float x) {
   return (x < 0 ? small : 1.0f) / (1.0f + small);
 }
 
-template <typename P, typename T>
-void merge_head(const Arguments& a, std::int64_t token, int head, std::vector<float>& sum) {
-  const float* lse = a.lse + token * a.lse_token + head * a.lse_head;
-  const int width = static_cast<int>(a.packs.divisor);
-  float largest = -kInfinity, total = 0;
-  for (int r = 0; r < a.count; ++r) largest = std::max(largest, cleaned(lse[r * a.lse_part]));
-  std::fill(sum.begin(), sum.end(), 0.0f);
-  for (int r = 0; r < a.count; ++r) {
-    const float l = cleaned(lse[r * a.lse_part]);
-    if (l == -kInfinity) continue;
-    const float weight = a.base2 ? std::exp2(l - largest) : std::exp(l - largest);
-    const P* part = static_cast<const P*>(a.parts) + r * a.part_stride + token * a.token_stride + head * a.head_stride;
+float log_sum(float largest, float total, bool base2) {
+  return total == 0 ? -kInfinity : largest + (base2 ? std::log2(total) : std::log(total));
+}
+
+// The weighted sum of one head, element by element.
+struct Sum {
+  std::vector<float> at;
+  float total = 0;
+
+  explicit Sum(int width) : at(width) {}
+  void clear() { std::fill(at.begin(), at.end(), 0.0f), total = 0; }
+  template <typename P>
+  void add(const P* part, float weight) {
     total += weight;
-    for (int i = 0; i < width; ++i) sum[i] += weight * static_cast<float>(part[i]);
+    for (std::size_t i = 0; i < at.size(); ++i) at[i] += weight * static_cast<float>(part[i]);
   }
-  T* out = static_cast<T*>(a.out) + token * a.out_token + head * a.out_head;
-  const T* gate = a.gate == nullptr ? nullptr : static_cast<const T*>(a.gate) + token * a.gate_token + head * a.gate_head;
-  const float inverse = total > 0 ? 1.0f / total : 0.0f;
-  for (int i = 0; i < width; ++i) {
-    out[i] = static_cast<T>(sum[i] * inverse);
-    if (gate == nullptr) continue;
-    const T open = static_cast<T>(sigmoid(static_cast<float>(gate[i])));
-    out[i] = static_cast<T>(static_cast<float>(out[i]) * static_cast<float>(open));
+  template <typename T>
+  void round_to(T* out) const {
+    const float inverse = total == 0 ? 0.0f : 1.0f / total;
+    for (std::size_t i = 0; i < at.size(); ++i) out[i] = static_cast<T>(at[i] * inverse);
   }
-  if (a.out_lse != nullptr)
-    a.out_lse[token * a.out_lse_token + head * a.out_lse_head] =
-        total > 0 ? largest + (a.base2 ? std::log2(total) : std::log(total)) : -kInfinity;
+};
+
+void write_lse(const MergeTarget& t, std::int64_t token, int head, float lse) {
+  if (t.lse != nullptr) t.lse[token * t.lse_token + head * t.lse_head] = lse;
 }
 
 template <typename P, typename T>
-void on_cpu(const Arguments& a) {
-  parallel(a.tokens, 16, [&](std::int64_t begin, std::int64_t end) {
-    std::vector<float> sum(a.packs.divisor);
+void merge_head(const MergeArguments& a, std::int64_t token, int head, Sum& sum) {
+  const MergeTarget& t = a.target;
+  const float* lse = a.lse + token * a.lse_token + head * a.lse_head;
+  float largest = -kInfinity;
+  for (int r = 0; r < a.count; ++r) largest = std::max(largest, cleaned(lse[r * a.lse_part]));
+  sum.clear();
+  for (int r = 0; r < a.count; ++r) {
+    const float l = cleaned(lse[r * a.lse_part]);
+    if (l == -kInfinity) continue;
+    const P* part = static_cast<const P*>(a.parts) + r * a.part + token * a.token + head * a.head;
+    sum.add(part, t.base2 ? std::exp2(l - largest) : std::exp(l - largest));
+  }
+  T* out = static_cast<T*>(t.out) + token * t.token + head * t.head;
+  sum.round_to(out);
+  write_lse(t, token, head, log_sum(largest, sum.total, t.base2));
+  if (t.gate == nullptr) return;
+  const T* gate = static_cast<const T*>(t.gate) + token * t.gate_token + head * t.gate_head;
+  for (int i = 0; i < t.width; ++i) {
+    const T open = static_cast<T>(sigmoid(static_cast<float>(gate[i])));
+    out[i] = static_cast<T>(static_cast<float>(out[i]) * static_cast<float>(open));
+  }
+}
+
+template <typename T>
+void merge_states_head(const MergePairArguments& a, std::int64_t token, int head, Sum& sum) {
+  const MergeTarget& t = a.target;
+  const T* parts[2];
+  float raw[2], lse[2];
+  for (int r = 0; r < 2; ++r) {
+    parts[r] = static_cast<const T*>(a.parts[r].out) + token * a.parts[r].token + head * a.parts[r].head;
+    raw[r] = a.parts[r].lse[token * a.parts[r].lse_token + head * a.parts[r].lse_head];
+    lse[r] = std::isinf(raw[r]) ? -kInfinity : raw[r];
+  }
+  T* out = static_cast<T*>(t.out) + token * t.token + head * t.head;
+  const float largest = std::fmax(lse[0], lse[1]);
+  const bool copied = token >= a.merged_tokens;
+  if (copied || largest == -kInfinity) {
+    std::copy_n(parts[copied ? 1 : 0], t.width, out);
+    return write_lse(t, token, head, copied ? raw[1] : -kInfinity);
+  }
+  sum.clear();
+  for (int r = 0; r < 2; ++r)
+    if (lse[r] != -kInfinity) sum.add(parts[r], std::exp(lse[r] - largest));
+  sum.round_to(out);
+  write_lse(t, token, head, log_sum(largest, sum.total, false));
+}
+
+template <typename Arguments, typename Head>
+void on_cpu(const Arguments& a, std::int64_t tokens, const Head& merge) {
+  parallel(tokens, 16, [&](std::int64_t begin, std::int64_t end) {
+    Sum sum(a.target.width);
     for (std::int64_t token = begin; token < end; ++token)
-      for (int head = 0; head < a.heads; ++head) merge_head<P, T>(a, token, head, sum);
+      for (int head = 0; head < a.target.heads; ++head) merge(a, token, head, sum);
   });
+}
+
+// Checks output [tokens, heads, width] and its log-sum-exp, whose dimensions `token` and `head` are given.
+MergeTarget target_of(
+    const Checker& check, const View& out, const std::optional<View>& lse, int lse_token, int heads_of_a_row) {
+  check.float_type(out);
+  check.dim(out, 3);
+  check.unit_stride(out);
+  MergeTarget t{};
+  t.out = out.data, t.token = out.stride(0), t.head = out.stride(1);
+  t.heads = check.small(out.size(1), "the number of heads");
+  t.width = check.small(out.size(2), "the head size");
+  const std::int64_t groups = (t.heads + heads_of_a_row - 1) / heads_of_a_row;
+  t.rows = check.small(out.size(0) * groups, "the number of tokens times heads");
+  t.groups = FastDivide(groups == 0 ? 1 : static_cast<unsigned>(groups));
+  if (lse.has_value()) {
+    check.dtype(*lse, ScalarType::Float);
+    check.dim(*lse, 2);
+    check.size(*lse, lse_token, out.size(0));
+    check.size(*lse, 1 - lse_token, out.size(1));
+    check.same_device(*lse, out);
+    t.lse = lse->as<float>(), t.lse_token = lse->stride(lse_token), t.lse_head = lse->stride(1 - lse_token);
+  }
+  return t;
+}
+
+void same_shape(const Checker& check, const View& view, const View& out) {
+  check.dim(view, 3);
+  for (int i = 0; i < 3; ++i) check.size(view, i, out.sizes[i]);
+  check.unit_stride(view);
+  check.same_device(view, out);
+}
+
+template <typename Arguments>
+void launch_merge(Kernel (&kernels)[2], int device, const Arguments& a, bool packed, int pack) {
+  launch(kernels[packed ? 0 : 1], device, row_tile(a.target.rows, packed ? a.target.width / pack : a.target.width), a);
+}
+
+// The two parts of `a`, as the kernel for pairs takes them.
+MergePairArguments pair_of(const MergeArguments& a, std::int64_t part_bytes) {
+  MergePairArguments pair{};
+  pair.target = a.target;
+  const std::int64_t groups = (a.target.heads + kHeadsOfAPair - 1) / kHeadsOfAPair;
+  pair.target.rows = a.target.rows / a.target.heads * groups;
+  pair.target.groups = FastDivide(static_cast<unsigned>(groups));
+  for (int r = 0; r < 2; ++r)
+    pair.parts[r] = {static_cast<const char*>(a.parts) + r * a.part * part_bytes, a.token, a.head,
+                     a.lse + r * a.lse_part, a.lse_token, a.lse_head};
+  return pair;
 }
 
 }  // namespace
 
 void merge_attention(
-    const Tensor& output_, const std::optional<Tensor>& output_lse_, const Tensor& parts_, const Tensor& parts_lse_,
+    const Tensor& output_, const std::optional<Tensor>& output_lse, const Tensor& parts_, const Tensor& parts_lse,
     bool base2, const std::optional<Tensor>& gate_) {
   const Checker check("merge_attention");
   const View out = check.view(output_, "output"), parts = check.view(parts_, "partial_output");
-  const View lse = check.view(parts_lse_, "partial_lse");
-  const std::optional<View> out_lse = check.view(output_lse_, "output_lse"), gate = check.view(gate_, "gate");
+  const View lse = check.view(parts_lse, "partial_lse");
+  const std::optional<View> gate = check.view(gate_, "gate");
   check.float_type(parts);
-  check.float_type(out);
+  MergeArguments a{};
+  a.target = target_of(check, out, check.view(output_lse, "output_lse"), 0, 1);
   check.that(
       parts.dtype == ScalarType::Float || out.dtype == ScalarType::Half, "float16 parts merge into a float16 output only");
   check.dim(parts, 4);
-  check.dim(out, 3);
   check.dim(lse, 3);
   check.dtype(lse, ScalarType::Float);
   check.unit_stride(parts);
-  check.unit_stride(out);
   for (int i = 0; i < 3; ++i) check.size(out, i, parts.sizes[i + 1]);
   for (int i = 0; i < 3; ++i) check.size(lse, i, parts.sizes[i]);
   check.same_device(parts, out);
   check.same_device(lse, out);
   check.that(parts.sizes[0] <= 64, "partial_output must have at most 64 parts");
-  Arguments a{};
-  a.out = out.data, a.out_token = out.stride(0), a.out_head = out.stride(1);
-  a.parts = parts.data, a.part_stride = parts.stride(0), a.token_stride = parts.stride(1), a.head_stride = parts.stride(2);
+  a.parts = parts.data, a.part = parts.stride(0), a.token = parts.stride(1), a.head = parts.stride(2);
   a.lse = lse.as<const float>(), a.lse_part = lse.stride(0), a.lse_token = lse.stride(1), a.lse_head = lse.stride(2);
-  a.tokens = check.small(out.size(0), "the number of tokens"), a.count = static_cast<int>(parts.sizes[0]);
-  a.heads = check.small(out.size(1), "the number of heads");
-  const int width = check.small(out.size(2), "the head size");
-  a.base2 = base2;
+  a.count = static_cast<int>(parts.sizes[0]);
+  a.target.base2 = base2;
   const int pack = parts.dtype == ScalarType::Half ? 8 : 4;
-  bool packed = width % pack == 0 && packable(out, pack) && packable(parts, pack);
-  if (out_lse.has_value()) {
-    check.dtype(*out_lse, ScalarType::Float);
-    check.dim(*out_lse, 2);
-    for (int i = 0; i < 2; ++i) check.size(*out_lse, i, out.sizes[i]);
-    check.same_device(*out_lse, out);
-    a.out_lse = out_lse->as<float>(), a.out_lse_token = out_lse->stride(0), a.out_lse_head = out_lse->stride(1);
-  }
+  bool packed = a.target.width % pack == 0 && packable(out, pack) && packable(parts, pack);
   if (gate.has_value()) {
+    same_shape(check, *gate, out);
     check.dtype(*gate, out.dtype);
-    check.dim(*gate, 3);
-    for (int i = 0; i < 3; ++i) check.size(*gate, i, out.sizes[i]);
-    check.unit_stride(*gate);
-    check.same_device(*gate, out);
     packed = packed && packable(*gate, pack);
-    a.gate = gate->data, a.gate_token = gate->stride(0), a.gate_head = gate->stride(1);
+    a.target.gate = gate->data, a.target.gate_token = gate->stride(0), a.target.gate_head = gate->stride(1);
   }
-  if (a.tokens == 0 || a.heads == 0 || width == 0) return;
-  a.packs = FastDivide(static_cast<unsigned>(width));
-  const std::int64_t elements = check.small(static_cast<std::int64_t>(a.heads) * width, "heads times head size");
+  if (a.target.rows == 0 || a.target.width == 0) return;
   const int kind = parts.dtype == ScalarType::Half ? 0 : out.dtype == ScalarType::Half ? 1 : 2;
   if (out.device >= 0) {
-    if (packed) a.packs = FastDivide(static_cast<unsigned>(width / pack));
-    return launch(kernels[kind][packed ? 0 : 1], out.device, tile(a.tokens, elements / (packed ? pack : 1)), a);
+    if (a.count == 2)
+      return launch_merge(pair_kernels[kind], out.device, pair_of(a, element_size(parts.dtype)), packed, pack);
+    return launch_merge(parts_kernels[kind], out.device, a, packed, pack);
   }
-  kind == 0 ? on_cpu<c10::Half, c10::Half>(a) : kind == 1 ? on_cpu<float, c10::Half>(a) : on_cpu<float, float>(a);
+  kind == 0   ? on_cpu(a, out.size(0), merge_head<c10::Half, c10::Half>)
+  : kind == 1 ? on_cpu(a, out.size(0), merge_head<float, c10::Half>)
+              : on_cpu(a, out.size(0), merge_head<float, float>);
+}
+
+void merge_attn_states(
+    const Tensor& output, const std::optional<Tensor>& output_lse, const Tensor& prefix_output, const Tensor& prefix_lse,
+    const Tensor& suffix_output, const Tensor& suffix_lse, std::optional<std::int64_t> prefill_tokens_with_context,
+    const std::optional<Tensor>& output_scale) {
+  const Checker check("merge_attn_states");
+  check.that(!output_scale.has_value(), "output_scale asks for an FP8 output, which these kernels do not write");
+  const View out = check.view(output, "output");
+  MergePairArguments a{};
+  a.target = target_of(check, out, check.view(output_lse, "output_lse"), 1, kHeadsOfAPair);
+  a.merged_tokens = prefill_tokens_with_context.value_or(out.size(0));
+  check.that(
+      a.merged_tokens >= 0 && a.merged_tokens <= out.size(0),
+      "prefill_tokens_with_context must be between 0 and the number of tokens");
+  const View parts[2] = {check.view(prefix_output, "prefix_output"), check.view(suffix_output, "suffix_output")};
+  const View lses[2] = {check.view(prefix_lse, "prefix_lse"), check.view(suffix_lse, "suffix_lse")};
+  const int pack = out.dtype == ScalarType::Half ? 8 : 4;
+  bool packed = a.target.width % pack == 0 && packable(out, pack);
+  for (int r = 0; r < 2; ++r) {
+    same_shape(check, parts[r], out);
+    check.dtype(parts[r], out.dtype);
+    packed = packed && packable(parts[r], pack);
+    check.dtype(lses[r], ScalarType::Float);
+    check.dim(lses[r], 2);
+    check.size(lses[r], 0, out.size(1));
+    check.size(lses[r], 1, out.size(0));
+    check.same_device(lses[r], out);
+    a.parts[r] = {parts[r].data, parts[r].stride(0), parts[r].stride(1), lses[r].as<const float>(), lses[r].stride(1),
+                  lses[r].stride(0)};
+  }
+  if (a.target.rows == 0 || a.target.width == 0) return;
+  const bool half = out.dtype == ScalarType::Half;
+  if (out.device >= 0) return launch_merge(states_kernels[half ? 0 : 1], out.device, a, packed, pack);
+  half ? on_cpu(a, out.size(0), merge_states_head<c10::Half>) : on_cpu(a, out.size(0), merge_states_head<float>);
 }
 
 }  // namespace volta

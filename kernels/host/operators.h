@@ -7,6 +7,8 @@
 #include <optional>
 #include <tuple>
 
+#include "text.h"
+
 namespace volta {
 
 using torch::stable::Tensor;
@@ -29,6 +31,12 @@ void rotary_embedding(
 void kv_cache_write(
     const Tensor& key, const Tensor& value, const Tensor& key_cache, const Tensor& value_cache, const Tensor& slot_mapping,
     const Tensor& k_scale, const Tensor& v_scale);
+void reshape_and_cache_flash(
+    const Tensor& key, const Tensor& value, const Tensor& key_cache, const Tensor& value_cache, const Tensor& slots,
+    const Text& kv_cache_dtype, const Tensor& k_scale, const Tensor& v_scale);
+void reshape_and_cache(
+    const Tensor& key, const Tensor& value, const Tensor& key_cache, const Tensor& value_cache, const Tensor& slots,
+    const Text& kv_cache_dtype, const Tensor& k_scale, const Tensor& v_scale);
 void kv_cache_gather(
     const Tensor& key_cache, const Tensor& value_cache, const Tensor& block_table, const Tensor& cu_seq_lens,
     const std::optional<Tensor>& seq_starts, const Tensor& key, const Tensor& value, const Tensor& k_scale,
@@ -43,6 +51,13 @@ void dcp_local_seq_lens(
 void dcp_slot_mapping(
     const Tensor& slot_mapping, const Tensor& positions, const Tensor& query_start_loc, const Tensor& block_table,
     std::int64_t block_size, std::int64_t dcp, std::int64_t rank, std::int64_t interleave, const std::optional<Tensor>& rows);
+void merge_attn_states(
+    const Tensor& output, const std::optional<Tensor>& output_lse, const Tensor& prefix_output, const Tensor& prefix_lse,
+    const Tensor& suffix_output, const Tensor& suffix_lse, std::optional<std::int64_t> prefill_tokens_with_context,
+    const std::optional<Tensor>& output_scale);
+
+void swap_blocks(const Tensor& src, const Tensor& dst, std::int64_t block_size_in_bytes, const Tensor& block_mapping);
+void swap_blocks_batch(const Tensor& src_ptrs, const Tensor& dst_ptrs, const Tensor& sizes, bool is_src_access_order_any);
 
 Tensor weak_ref_tensor(const Tensor& input);
 Tensor get_cuda_view_from_cpu_tensor(const Tensor& cpu_tensor);

@@ -166,4 +166,12 @@ Shape tile(std::int64_t tokens, std::int64_t items) {
   return shape;
 }
 
+Shape row_tile(std::int64_t rows, std::int64_t packs) {
+  Shape shape;
+  shape.block_x = static_cast<unsigned>(packs < 1 ? 1 : packs < kThreadsOfRows ? packs : kThreadsOfRows);
+  shape.block_y = kThreadsOfRows / shape.block_x;
+  shape.grid_x = static_cast<unsigned>((rows + shape.block_y - 1) / shape.block_y);
+  return shape;
+}
+
 }  // namespace volta

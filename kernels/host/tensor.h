@@ -81,6 +81,9 @@ bool packable(const View& view, int elements);
 // A launch of `items` items for each token, several tokens a block.
 Shape tile(std::int64_t tokens, std::int64_t items);
 
+// A launch of `rows` rows of threads of kThreadsOfRows threads a block, with `packs` packs a row.
+Shape row_tile(std::int64_t rows, std::int64_t packs);
+
 // Bytes of a number; 0 for a type that no operator takes.
 int element_size(ScalarType dtype);
 

@@ -6,28 +6,38 @@ from torch import Tensor
 from kernels.reference.fp8 import Format
 
 
-def encode(x: Tensor, scale: float, form: Format | None) -> Tensor:
+def encode(x: Tensor, scale: float | Tensor, form: Format | None) -> Tensor:
     """What is stored for fp16 numbers: the codes of the fp32 quotient x / scale, or x itself without a format."""
     if form is None:
         return x.clone()
-    return form.encode((x.float() / torch.tensor(scale, dtype=torch.float32, device=x.device)).double())
+    return form.encode((x.float() / torch.as_tensor(scale, dtype=torch.float32, device=x.device)).double())
 
 
-def decode(codes: Tensor, scale: float, form: Format | None) -> Tensor:
+def decode(codes: Tensor, scale: float | Tensor, form: Format | None) -> Tensor:
     """What is read back: the fp16 rounding of the fp32 product value * scale, or the number itself without a format."""
     if form is None:
         return codes.clone()
     table = form.values.float().to(codes.device)
-    return (table[codes.long()] * torch.tensor(scale, dtype=torch.float32, device=codes.device)).half()
+    return (table[codes.long()] * torch.as_tensor(scale, dtype=torch.float32, device=codes.device)).half()
 
 
-def write(x: Tensor, cache: Tensor, slots: Tensor, scale: float, form: Format | None) -> Tensor:
+def write(x: Tensor, cache: Tensor, slots: Tensor, scale: float | Tensor, form: Format | None) -> Tensor:
     """The cache after writing x[tokens, heads, width] to its slots; slots outside the cache are skipped."""
     result, stored = cache.clone(), encode(x, scale, form)
     for token, slot in enumerate(slots.tolist()):
         if 0 <= slot < cache.size(0) * cache.size(1):
             result[slot // cache.size(1), slot % cache.size(1)] = stored[token]
     return result
+
+
+def split_keys(cache: Tensor) -> Tensor:
+    """Keys in upstream's split layout [blocks, heads, width / x, block, x] as [blocks, block, heads, width], copied."""
+    return cache.permute(0, 3, 1, 2, 4).flatten(3)
+
+
+def split_values(cache: Tensor) -> Tensor:
+    """Values in upstream's split layout [blocks, heads, width, block] as [blocks, block, heads, width]."""
+    return cache.permute(0, 3, 1, 2)
 
 
 def gather(
@@ -37,7 +47,7 @@ def gather(
     first: Tensor | None,
     into: Tensor,
     *,
-    scale: float,
+    scale: float | Tensor,
     form: Format | None,
 ) -> Tensor:
     """`into` after gathering: token t of request r comes from position first[r] + t - starts[r] of its blocks."""

@@ -1,5 +1,7 @@
 """A wrong call ends in one sentence that names the operator and the argument; an empty one does nothing."""
 
+import resource
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -24,6 +26,11 @@ def routed(rows, k):
 
 ONE = torch.ones(1)
 SLOTS = torch.zeros(2, dtype=torch.int64)
+LSE = torch.zeros(1, 2)
+_WRITE = (
+    "(Tensor key, Tensor value, Tensor(a!) key_cache, Tensor(b!) value_cache, Tensor slot_mapping, "
+    "str kv_cache_dtype, Tensor k_scale, Tensor v_scale) -> ()"
+)
 WRONG = {
     "dtype": (
         "rms_norm",
@@ -94,7 +101,62 @@ WRONG = {
     "scales": (
         "kv_cache_write",
         lambda: (half(2, 1, 8), half(2, 1, 8), cache(1, 4, 1, 8), cache(1, 4, 1, 8), SLOTS, torch.ones(2), ONE),
-        "k_scale and v_scale must hold one number each",
+        "k_scale and v_scale must hold one number, or one for each head",
+    ),
+    "number of value heads": (
+        "kv_cache_write",
+        lambda: (half(2, 1, 8), half(2, 2, 8), cache(1, 4, 1, 8), cache(1, 4, 2, 8), SLOTS, ONE, ONE),
+        "value.size(1) must be 1, not 2",
+    ),
+    "format": (
+        "reshape_and_cache_flash",
+        lambda: (half(2, 1, 8), half(2, 1, 8), cache(1, 4, 1, 8), cache(1, 4, 1, 8), SLOTS, "fp8_inc", ONE, ONE),
+        "kv_cache_dtype must be auto, float16, fp8, fp8_e4m3 or fp8_e5m2, not fp8_inc",
+    ),
+    "another format": (
+        "reshape_and_cache_flash",
+        lambda: (half(2, 1, 8), half(2, 1, 8), cache(1, 4, 1, 8), cache(1, 4, 1, 8), SLOTS, "fp8_e5m2", ONE, ONE),
+        "key_cache must be float8_e5m2, not float8_e4m3fn",
+    ),
+    "no format": (
+        "reshape_and_cache_flash",
+        lambda: (half(2, 1, 8), half(2, 1, 8), cache(1, 4, 1, 8), cache(1, 4, 1, 8), SLOTS, "auto", ONE, ONE),
+        "key_cache must be float16, not float8_e4m3fn",
+    ),
+    "not split": (
+        "reshape_and_cache",
+        lambda: (half(2, 1, 8), half(2, 1, 8), half(1, 4, 1, 8), half(1, 1, 8, 4), SLOTS, "auto", ONE, ONE),
+        "key_cache must have 5 dimensions, not 4",
+    ),
+    "split": (
+        "reshape_and_cache",
+        lambda: (half(2, 1, 8), half(2, 1, 8), half(1, 1, 2, 4, 8), half(1, 1, 8, 4), SLOTS, "auto", ONE, ONE),
+        "key_cache.size(2) times key_cache.size(4) must be the head size of key",
+    ),
+    "scaled output": (
+        "merge_attn_states",
+        lambda: (half(2, 1, 8), None, half(2, 1, 8), LSE, half(2, 1, 8), LSE, None, ONE),
+        "output_scale asks for an FP8 output, which these kernels do not write",
+    ),
+    "tokens with context": (
+        "merge_attn_states",
+        lambda: (half(2, 1, 8), None, half(2, 1, 8), LSE, half(2, 1, 8), LSE, 3),
+        "prefill_tokens_with_context must be between 0 and the number of tokens",
+    ),
+    "order of the log-sum-exps": (
+        "merge_attn_states",
+        lambda: (half(2, 1, 8), None, half(2, 1, 8), LSE.T, half(2, 1, 8), LSE, None),
+        "prefix_lse.size(0) must be 1, not 2",
+    ),
+    "no such block": (
+        "swap_blocks",
+        lambda: (half(2, 8), half(2, 8), 16, torch.tensor([[0, 2]])),
+        "dst has no block 2",
+    ),
+    "sizes": (
+        "swap_blocks_batch",
+        lambda: (SLOTS, SLOTS, SLOTS[:1]),
+        "sizes.size(0) must be 2, not 1",
     ),
     "rank": (
         "dcp_local_seq_lens",
@@ -224,6 +286,19 @@ WRONG = {
     ),
 }
 
+UPSTREAM = {
+    "reshape_and_cache_flash": _WRITE,
+    "reshape_and_cache": _WRITE,
+    "swap_blocks": "(Tensor src, Tensor(a!) dst, int block_size_in_bytes, Tensor block_mapping) -> ()",
+    "swap_blocks_batch": ("(Tensor src_ptrs, Tensor dst_ptrs, Tensor sizes, bool is_src_access_order_any=False) -> ()"),
+    "merge_attn_states": (
+        "(Tensor(a!) output, Tensor(b!)? output_lse, Tensor prefix_output, Tensor prefix_lse, Tensor suffix_output, "
+        "Tensor suffix_lse, int? prefill_tokens_with_context, Tensor? output_scale=None) -> ()"
+    ),
+    "weak_ref_tensor": "(Tensor input) -> Tensor",
+    "get_cuda_view_from_cpu_tensor": "(Tensor cpu_tensor) -> Tensor",
+}
+
 
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_call_is_one_clear_sentence(name, volta):
@@ -249,7 +324,6 @@ def test_empty_tensors_are_no_work(shape, volta):
     volta.gemma_rms_norm(half(*shape), half(*shape), half(*shape), half(shape[1]), 1e-6)
     volta.silu_and_mul(half(*shape), half(shape[0], 2 * shape[1]))
     volta.rotary_embedding(SLOTS[:0], half(0, 64), half(0, 32), 32, half(9, 32), True)
-    volta.kv_cache_write(half(0, 1, 8), half(0, 1, 8), cache(0, 4, 1, 8), cache(0, 4, 1, 8), SLOTS[:0], ONE, ONE)
     table, starts = torch.zeros(0, 3, dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
     volta.kv_cache_gather(
         cache(1, 4, 1, 8), cache(1, 4, 1, 8), table, starts, None, half(2, 1, 8), half(2, 1, 8), ONE, ONE
@@ -263,6 +337,16 @@ def test_empty_tensors_are_no_work(shape, volta):
     volta.moe_sum(half(shape[0], 2, shape[1]), half(*shape))
     volta.vocab_parallel_embedding(half(0, shape[1]), SLOTS[:0], half(9, shape[1]), 0, 9, 0, 9, 9)
     volta.shuffle_rows(half(9, shape[1]), ints(0), half(0, shape[1]))
+    for op in (volta.kv_cache_write, volta.reshape_and_cache_flash):
+        name = ("fp8",) if op is volta.reshape_and_cache_flash else ()
+        op(half(0, 1, 8), half(0, 1, 8), cache(0, 4, 1, 8), cache(0, 4, 1, 8), SLOTS[:0], *name, ONE, ONE)
+    volta.reshape_and_cache(
+        half(0, 1, 8), half(0, 1, 8), half(0, 1, 1, 4, 8), half(0, 1, 8, 4), SLOTS[:0], "auto", ONE, ONE
+    )
+    volta.merge_attention(half(0, 1, 8), None, half(2, 0, 1, 8), torch.zeros(2, 0, 1), True)
+    volta.merge_attn_states(half(0, 1, 8), None, half(0, 1, 8), LSE[:, :0], half(0, 1, 8), LSE[:, :0], None)
+    volta.swap_blocks(half(2, 8), half(2, 8), 16, torch.zeros(0, 2, dtype=torch.int64))
+    volta.swap_blocks_batch(SLOTS[:0], SLOTS[:0], SLOTS[:0])
 
 
 def test_operators_pass_torchs_own_check(volta):
@@ -301,3 +385,22 @@ def test_torch_compile_takes_them_in_one_graph(volta):
     compiled = torch.compile(block, fullgraph=True, backend="aot_eager")
     for result, expected in zip(compiled(x, residual), block(x, residual), strict=True):
         assert torch.equal(result, expected)
+
+
+def test_a_string_argument_is_not_leaked(volta):
+    """The stable ABI's own conversion would keep 2 GB of these."""
+    arguments = (half(2, 1, 8), half(2, 1, 8), cache(1, 4, 1, 8), cache(1, 4, 1, 8), SLOTS)
+    name = "x" * 2**20
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for _ in range(2000):
+        with pytest.raises(RuntimeError):
+            volta.reshape_and_cache_flash(*arguments, name, ONE, ONE)
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert grown < 200 * 1024, f"{grown} KiB"
+
+
+def test_the_schemas_are_upstreams(volta):
+    """Argument by argument, as vLLM 0.32.0 registers them."""
+    for name, arguments in UPSTREAM.items():
+        schema = str(getattr(volta, name).default._schema)
+        assert schema == f"volta::{name}{arguments}"

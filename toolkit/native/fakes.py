@@ -18,6 +18,8 @@ MUTATING = (
     "rotary_embedding",
     "kv_cache_write",
     "kv_cache_gather",
+    "reshape_and_cache_flash",
+    "reshape_and_cache",
     "merge_attention",
     "dcp_local_seq_lens",
     "dcp_slot_mapping",
@@ -31,6 +33,9 @@ MUTATING = (
     "moe_sum",
     "vocab_parallel_embedding",
     "shuffle_rows",
+    "merge_attn_states",
+    "swap_blocks",
+    "swap_blocks_batch",
 )
 
 
