@@ -11,7 +11,7 @@ from toolkit.verb import run_verb
 
 LIMITS = (
     "limits has: max_model_len, max_num_seqs, max_num_batched_tokens, tensor_parallel, kv_cache_memory_bytes, "
-    "gpu_memory_utilization, block_size, prefix_caching, ngram_embedding"
+    "for_tokens, for_concurrency, gpu_memory_utilization, block_size, prefix_caching, ngram_embedding"
 )
 QUOTE = "write key=value; quote values with spaces, commas or brackets: 'key=\"a, b\"'"
 RECIPES = "there are: dcp2_e4m3, qwen38_27b_nvfp4, qwen38_27b_nvfp4_dflash2, smollm2_cpu, tiny_random_cpu"

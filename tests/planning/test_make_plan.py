@@ -196,6 +196,8 @@ configurations = st.fixed_dictionaries(
         "limits__kv_cache_memory_bytes": st.none() | st.integers(-1, 10**13),
         "limits__gpu_memory_utilization": st.floats(),
         "limits__block_size": st.none() | st.integers(-1, 5000),
+        "limits__for_tokens": st.none() | st.integers(-1, 10**14),
+        "limits__for_concurrency": st.none() | st.floats(),
         "limits__ngram_embedding": st.sampled_from(list(EmbeddingPlace)),
         "hardware__gpu_memory_bytes": st.integers(-1, 10**11),
         "dcp__size": st.sampled_from([-1, 0, 1, 2, 3, 4, 8]),

@@ -11,6 +11,12 @@ CPU_VARIABLE = "VLLM_CPU_KVCACHE_SPACE"
 """Whole GiB; it wins over the argument in vLLM 0.32 (platforms/cpu.py)."""
 
 
+def kv_cache_is_told(config: DeploymentConfig) -> bool:
+    """Whether the configuration itself gives the bytes."""
+    of_environment = config.engine.name is EngineName.cpu and CPU_VARIABLE in config.engine.environment
+    return config.limits.kv_cache_memory_bytes is not None or of_environment
+
+
 def kv_cache_memory_bytes(config: DeploymentConfig) -> int | None:
     """Bytes of the KV cache on each rank; None where the engine finds them by profiling a GPU.
 

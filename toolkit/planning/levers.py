@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,10 +10,12 @@ from typing import Any
 from toolkit.config.schema.engine import EngineName
 from toolkit.config.schema.verbs import DeploymentConfig
 from toolkit.planning.plan import Plan
+from toolkit.planning.targets import has_target
 
 SHORTEST = 1024
 """Tokens below which a context is not worth proposing."""
 FEWEST_BATCHED = 256
+_STEPS = 64
 HIGHEST_UTILIZATION = 97
 """Percent of a GPU; the rest is the driver's and the display's."""
 
@@ -50,6 +53,19 @@ def _context(config: DeploymentConfig, _: Plan) -> Sequence[Change]:
     return [_limit("max_model_len", length, f"{longest - length:,} tokens of context") for length in lengths]
 
 
+def _target(config: DeploymentConfig, _: Plan) -> Sequence[Change]:
+    """Smaller targets in steps of a sixty-fourth, down to one full request."""
+    limits = config.limits
+    if limits.for_concurrency is not None and limits.for_concurrency > 1:
+        steps = [1 + (limits.for_concurrency - 1) * step / _STEPS for step in reversed(range(_STEPS))]
+        return [_limit("for_concurrency", math.floor(count * 100) / 100, "requests at once") for count in steps]
+    if limits.for_tokens is not None and limits.for_tokens > limits.max_model_len:
+        beyond = limits.for_tokens - limits.max_model_len
+        sizes = [limits.max_model_len + beyond * step // _STEPS for step in reversed(range(_STEPS))]
+        return [_limit("for_tokens", size, "tokens in the cache") for size in sizes]
+    return []
+
+
 def _sequences(config: DeploymentConfig, _: Plan) -> Sequence[Change]:
     most = config.limits.max_num_seqs
     return [_limit("max_num_seqs", count, f"{most - count} requests at once") for count in range(most - 1, 0, -1)]
@@ -79,6 +95,8 @@ def _dcp(config: DeploymentConfig, _: Plan) -> Sequence[Change]:
 def _memory(config: DeploymentConfig, plan: Plan) -> Sequence[Change]:
     """A larger share of the GPU, or exactly the cache that one full request needs."""
     limits = config.limits
+    if has_target(config):
+        return []
     if config.engine.name is EngineName.v100 and limits.kv_cache_memory_bytes is None:
         begin = int(limits.gpu_memory_utilization * 100) + 1
         shares = [percent / 100 for percent in range(begin, HIGHEST_UTILIZATION + 1)]
@@ -91,6 +109,7 @@ def _memory(config: DeploymentConfig, plan: Plan) -> Sequence[Change]:
 
 
 LEVERS = (
+    Lever(_target),
     Lever(_context),
     Lever(_sequences),
     Lever(_batch),

@@ -19,12 +19,15 @@ from toolkit.planning.plan import Capacity, Finding, Plan, ServerAddress, Severi
 from toolkit.planning.rules.registry import MEANINGLESS, check
 from toolkit.planning.rules.rule import Context
 from toolkit.planning.switch_values import settle
+from toolkit.planning.targets import has_target, meet, wrong_targets
 
 
 @dataclass(frozen=True)
 class Sizes:
     """What follows from the model's shapes; empty where they are not known."""
 
+    config: DeploymentConfig
+    """The deployment, its targets turned into bytes."""
     budget: Budget = field(default_factory=Budget)
     capacity: Capacity | None = None
     findings: tuple[Finding, ...] = ()
@@ -42,13 +45,16 @@ def make_plan(
     draft: a draft model's own checkpoint; without its files, group `speculative` describes it.
     """
     switches = settle(config, machine.environment)
+    findings = check(Context(config, recipe, checkpoint, machine))
+    wrong = wrong_targets(config)
+    computable = not wrong and MEANINGLESS.isdisjoint(finding.rule for finding in findings)
+    sizes = _sizes(config, checkpoint, machine, draft) if computable else Sizes(config)
+    if sizes.config is not config:
+        config, findings = sizes.config, check(Context(sizes.config, recipe, checkpoint, machine))
     model = str(checkpoint.root) if checkpoint.root is not None else f"<{checkpoint.name}: not on this machine>"
     command = engine_command(
         config, model, config.engine.python or machine.executable, {switch.name: switch.value for switch in switches}
     )
-    findings = check(Context(config, recipe, checkpoint, machine))
-    computable = MEANINGLESS.isdisjoint(finding.rule for finding in findings)
-    sizes = _sizes(config, checkpoint, machine, draft) if computable else Sizes()
     server = config.server
     return Plan(
         recipe=recipe,
@@ -62,7 +68,7 @@ def make_plan(
         budget=sizes.budget,
         capacity=sizes.capacity,
         switches=switches,
-        findings=(*findings, *_draft_not_here(config, draft), *sizes.findings),
+        findings=(*findings, *wrong, *_draft_not_here(config, draft), *sizes.findings),
     )
 
 
@@ -74,11 +80,14 @@ def _sizes(
     try:
         geometry = read_geometry(checkpoint.config)
         draft_geometry = read_geometry(draft.config) if draft is not None and draft.config else None
-        capacity = plan_capacity(config, geometry, kv_cache_memory_bytes(config), draft_geometry)
-        budget = plan_budget(config, geometry, checkpoint, draft)
+        targeted = meet(config, geometry, draft_geometry)
+        capacity = plan_capacity(targeted.config, geometry, kv_cache_memory_bytes(targeted.config), draft_geometry)
+        budget = plan_budget(targeted.config, geometry, checkpoint, draft)
     except ConfigurationError as error:
         message = f"{error.what}{f': {error.why}' if error.why else ''}"
-        return Sizes(findings=(Finding("capacity-unknown", Severity.warn, error.where or where, message, error.fix),))
+        severity = Severity.refuse if has_target(config) else Severity.warn  # a target that is not met decides nothing
+        finding = Finding("capacity-unknown", severity, error.where or where, message, error.fix)
+        return Sizes(config, findings=(finding,))
     unknown = tuple(
         Finding("geometry-unknown", Severity.info, where, f"{name} is not known to the planner")
         for name in geometry.unknown
@@ -86,8 +95,9 @@ def _sizes(
     if budget.unknown:
         message = f"nothing is counted for {', '.join(budget.unknown)}"
         unknown += (Finding("memory-unknown", Severity.info, "memory of one rank", message),)
-    fitting = (*_too_small(config, capacity), *memory_findings(config, budget, capacity, machine))
-    return Sizes(budget, capacity, (*unknown, *fitting))
+    fitting = memory_findings(targeted.config, budget, capacity, machine)
+    too_small = _too_small(targeted.config, capacity)
+    return Sizes(targeted.config, budget, capacity, (*unknown, *targeted.findings, *too_small, *fitting))
 
 
 def _draft_not_here(config: DeploymentConfig, draft: CheckpointFacts | None) -> tuple[Finding, ...]:

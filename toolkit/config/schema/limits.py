@@ -29,6 +29,10 @@ class LimitsConfig:
     """GPUs that share each layer's weights."""
     kv_cache_memory_bytes: Optional[int] = None
     """Bytes for the KV cache on each rank; null takes gpu_memory_utilization of a GPU, or 1 GiB with engine=cpu."""
+    for_tokens: Optional[int] = None
+    """Instead of kv_cache_memory_bytes: the tokens that the cache shall hold; the fewest bytes are worked out."""
+    for_concurrency: Optional[float] = None
+    """Instead of kv_cache_memory_bytes: the requests of max_model_len tokens that shall fit at once."""
     gpu_memory_utilization: float = 0.9
     """Share of a GPU's memory that the engine may use, where kv_cache_memory_bytes is null."""
     block_size: Optional[int] = None

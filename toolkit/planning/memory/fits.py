@@ -49,6 +49,7 @@ def _device(config: DeploymentConfig, budget: Budget, capacity: Capacity) -> Ite
         return
     least = least_needed(budget, capacity)
     margins = budget.most() - budget.total()
+    yield from _profiled(config, budget, capacity, limit)
     where = "memory of one rank"
     if least > limit:
         yield Finding(
@@ -67,6 +68,24 @@ def _device(config: DeploymentConfig, budget: Budget, capacity: Capacity) -> Ite
             f"take {limit / GIB:.2f} GiB of a GPU",
             "leave more room: a shorter context, fewer sequences, a smaller cache",
         )
+
+
+def _profiled(config: DeploymentConfig, budget: Budget, capacity: Capacity, limit: int) -> Iterator[Finding]:
+    """What the engine's own profiling can find at the most, where the plan does not tell it the cache's bytes."""
+    if capacity.blocks is not None:
+        return
+    rooms = [max(0, limit - taken) for taken in (budget.most(), budget.total())]
+    requests = [room // capacity.bytes_per_block / capacity.blocks_per_request for room in rooms]
+    tokens = [int(count * config.limits.max_model_len) for count in requests]
+    yield Finding(
+        "capacity-estimate",
+        Severity.info,
+        "limits.gpu_memory_utilization",
+        f"{limit / GIB:.2f} GiB of a GPU leave at most {rooms[0] / GIB:.2f} to {rooms[1] / GIB:.2f} GiB for the cache: "
+        f"{tokens[0]:,} to {tokens[1]:,} tokens, {requests[0]:.2f} to {requests[1]:.2f} full requests at once; what is "
+        "not counted comes off that",
+        "limits.for_tokens or limits.for_concurrency give the engine exact bytes",
+    )
 
 
 def _host(config: DeploymentConfig, budget: Budget, machine: MachineFacts) -> Iterator[Finding]:

@@ -38,7 +38,9 @@ def plan_budget(
     terms += [*_optional(_draft(config, draft)), *_work(config, geometry), *_engine_terms(config, geometry)]
     kv = kv_cache_memory_bytes(config)
     if kv is not None:
-        terms.append(Term(KV, kv, "as the engine is told"))
+        limits = config.limits
+        target = limits.for_tokens is not None or limits.for_concurrency is not None
+        terms.append(Term(KV, kv, "the least that meets the target" if target else "as the engine is told"))
     counted = tuple(term for term in terms if term.bytes)
     return Budget(counted, tuple(_unknown(config, geometry, {term.purpose for term in counted})))
 
