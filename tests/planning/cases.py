@@ -5,10 +5,13 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from toolkit.checkpoint.facts import CheckpointFacts
+import yaml
+
+from toolkit.checkpoint.facts import CheckpointFacts, TensorFacts
 from toolkit.config.schema.checkpoint import SourceKind
 from toolkit.config.schema.engine import EngineName
 from toolkit.config.schema.verbs import DeploymentConfig
+from toolkit.config.search_path import shipped_conf
 from toolkit.machine.facts import NO_LIMIT, Copy, DeviceCode, Gpu, Link, MachineFacts, Software
 
 CONF = Path(__file__).parents[2] / "conf"
@@ -60,7 +63,7 @@ def llama(**changes: Any) -> CheckpointFacts:
 
 def v100(index: int = 0, **changes: Any) -> Gpu:
     usual = {"name": "Tesla V100-SXM2-32GB", "compute_capability": (7, 0), "memory_bytes": 34072428544}
-    return Gpu(index=index, uuid=f"GPU-{index}", free_bytes=34_000_000_000, **{**usual, **changes})
+    return Gpu(index=index, uuid=f"GPU-{index}", **{**usual, "free_bytes": 34_000_000_000, **changes})
 
 
 def machine(**changes: Any) -> MachineFacts:
@@ -101,3 +104,28 @@ def software(**changes: Any) -> Software:
         "ptxas": {"/engine/site/triton/bin/ptxas": True},
     }
     return Software(**{**usual, **changes})
+
+
+def shipped(checkpoint: str, **changes: Any) -> CheckpointFacts:
+    """What a shipped file declares; changes are keys of the whole where it has them, else of its text part."""
+    text = (shipped_conf() / "checkpoint" / f"{checkpoint}.yaml").read_text(encoding="utf-8")
+    declared = yaml.safe_load(text)["declared"]
+    for key, value in changes.items():
+        (declared if key in declared else declared["text_config"])[key] = value
+    return facts(config=declared)
+
+
+def hybrid(**changes: Any) -> CheckpointFacts:
+    """Qwen3.8-27B: gated delta nets and full attention; 24 heads, 4 KV heads of 256 elements."""
+    return shipped("qwen38_27b_nvfp4", **changes)
+
+
+def sparse(**changes: Any) -> CheckpointFacts:
+    """Qwen3.8-Flash-Next: gated delta nets and sparse attention, 512 experts; 24 heads, 2 KV heads of 256 elements."""
+    return shipped("qwen38_flash_next_nvfp4", **changes)
+
+
+def tensors(**dtypes: str) -> dict[str, TensorFacts]:
+    """Tensors by name (with __ for the dot) and element type."""
+    names = {name.replace("__", "."): dtype for name, dtype in dtypes.items()}
+    return {name: TensorFacts(name, dtype, (1,), 4, "model.safetensors") for name, dtype in names.items()}

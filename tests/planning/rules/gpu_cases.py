@@ -3,7 +3,7 @@
 import cases
 from rule_cases import Case, waits
 
-from toolkit.machine.facts import EngineProcess
+from toolkit.machine.facts import EngineProcess, Link
 from toolkit.planning.plan import Severity
 
 config, on_v100, gpus, v100 = cases.config, cases.on_v100, cases.gpu_machine, cases.v100
@@ -145,6 +145,79 @@ CASES = [
     Case("gpus-differ", None, config(**TWO), machine=gpus(gpus=MIXED)),
     *(
         Case(
+            "gpu-memory-taken",
+            (
+                "GPU 1",
+                f"{asked} GiB are asked for and {free} GiB are free",
+                f"end what holds it, or set limits.gpu_memory_utilization={fits}",
+            ),
+            on_v100(limits__gpu_memory_utilization=share, **TWO),
+            machine=gpus(gpus=(v100(0, free_bytes=34072428544), v100(1, free_bytes=held), v100(2, free_bytes=0))),
+        )
+        for asked, free, share, held, fits in (
+            ("28.56", "28.15", 0.9, int(28.15 * 2**30), 0.88),
+            ("31.73", "31.73", 1.0, 34072428543, 0.99),
+        )
+    ),
+    *(
+        Case("gpu-memory-taken", None, made, machine=gpus(gpus=(v100(0, free_bytes=free), v100(1, free_bytes=free))))
+        for made, free in (
+            (on_v100(limits__gpu_memory_utilization=1.0, **TWO), 34072428544),
+            (on_v100(limits__gpu_memory_utilization=0.85, **TWO), int(28.15 * 2**30)),
+            (config(**TWO), 0),
+        )
+    ),
+    Case("gpu-memory-taken", None, on_v100(), machine=gpus(gpus=())),
+    *(
+        Case(
+            "hardware-differs",
+            (
+                "hardware",
+                f"the profile has GPUs of {profile / 2**30:.1f} GiB, and these have 15.8 GiB",
+                "choose the profile of this machine; conf/hardware lists them",
+            ),
+            on_v100(hardware__gpu_memory_bytes=profile, **TWO),
+            machine=gpus(gpus=MIXED),
+        )
+        for profile in (34072428544, 12 * 10**9)
+    ),
+    Case(
+        "hardware-differs",
+        (
+            "hardware",
+            "the profile has NVLink, and no two of these GPUs are linked by it",
+            "choose a profile with interconnect=pcie",
+        ),
+        on_v100(hardware__gpu_memory_bytes=34072428544, hardware__interconnect="nvlink"),
+        machine=gpus(links=cases.links(4, "switch")),
+    ),
+    *(
+        Case("hardware-differs", None, made, machine=facts)
+        for made, facts in (
+            (on_v100(hardware__gpu_memory_bytes=34072428544, hardware__interconnect="nvlink"), gpus()),
+            (on_v100(hardware__gpu_memory_bytes=34072428544, hardware__interconnect="nvlink"), gpus(links=())),
+            (on_v100(hardware__gpu_memory_bytes=34072428544, hardware__interconnect="nvlink"), gpus(links=None)),
+            (
+                on_v100(hardware__gpu_memory_bytes=34072428544, hardware__interconnect="nvlink", **TWO),
+                gpus(links=(Link(0, 1, "nvlink", True), Link(0, 2, "switch", True))),
+            ),
+            (
+                on_v100(hardware__gpu_memory_bytes=34072428544, hardware__interconnect="nvlink", **TWO),
+                gpus(links=(Link(0, 2, "switch", True), Link(2, 3, "switch", True))),
+            ),
+            (
+                on_v100(hardware__gpu_memory_bytes=34072428544, hardware__interconnect="pcie"),
+                gpus(links=cases.links(4, "switch")),
+            ),
+            (on_v100(hardware__gpu_memory_bytes=34072428544 * 100 // 98), gpus()),
+            (on_v100(hardware__gpu_memory_bytes=34072428544 * 100 // 102), gpus()),
+            (on_v100(hardware__gpu_memory_bytes=0, hardware__interconnect="nvlink"), gpus(links=cases.links(4, "x"))),
+            (on_v100(hardware__gpu_memory_bytes=1), gpus(gpus=())),
+            (config(hardware__gpu_memory_bytes=1), gpus()),
+        )
+    ),
+    *(
+        Case(
             "peer-access-missing",
             apart(0, 1),
             on_v100(**TWO, **changes),
@@ -248,6 +321,7 @@ SEVERITIES = {
     "driver-without-volta": Severity.warn,
     "device-order": Severity.warn,
     "gpus-differ": Severity.warn,
+    "hardware-differs": Severity.warn,
     "peer-access-missing": Severity.warn,
     "over-nodes": Severity.info,
     "shared-memory-small": Severity.warn,

@@ -6,6 +6,8 @@ from pathlib import Path
 import cases
 import doctor_cases
 import gpu_cases
+import layout_cases
+import model_cases
 import pytest
 import rule_cases
 from rule_cases import Case, absent
@@ -16,7 +18,7 @@ from toolkit.planning.rules.registry import ALL_RULES, MEANINGLESS, MODULES, RUL
 from toolkit.planning.rules.rule import Context
 
 ROOT = Path(__file__).parents[3]
-SETS = (rule_cases, gpu_cases, doctor_cases)
+SETS = (rule_cases, model_cases, layout_cases, gpu_cases, doctor_cases)
 CASES = [case for part in SETS for case in part.CASES]
 SEVERITIES = {rule: severity for part in SETS for rule, severity in part.SEVERITIES.items()}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from toolkit.config.schema.engine import EngineName
@@ -18,6 +19,8 @@ CUDA_12_8_DRIVER: Version = (570, 26)
 LAST_WITH_VOLTA = 580
 """The last branch of the driver that supports compute capability 7.0."""
 SMALLEST_SHARED_MEMORY = 2**30
+SAME_SIZE = 0.03
+"""Share by which the memory of two cards of one kind may differ."""
 CURE = "set engine.environment.NCCL_P2P_DISABLE='1' and engine.extra_arguments=[--disable-custom-all-reduce]"
 
 
@@ -135,6 +138,45 @@ def gpus_differ(context: Context) -> Iterator[Problem]:
             "CUDA_VISIBLE_DEVICES",
             f"the ranks' cards differ: {names}; the smallest and slowest decides for all",
             "choose cards of one kind with CUDA_VISIBLE_DEVICES",
+        )
+
+
+def gpu_memory_taken(context: Context) -> Iterator[Problem]:
+    """The engine asks for its share of a GPU's whole memory, and starts only where that much is free."""
+    share = context.config.limits.gpu_memory_utilization
+    if not on_gpu(context):
+        return
+    for gpu in ranks_gpus(context):
+        asked = math.ceil(gpu.memory_bytes * share)
+        if gpu.free_bytes < asked:
+            fitting = math.floor(gpu.free_bytes / gpu.memory_bytes * 100) / 100
+            yield Problem(
+                f"GPU {gpu.index}",
+                f"{asked / 2**30:.2f} GiB are asked for and {gpu.free_bytes / 2**30:.2f} GiB are free",
+                f"end what holds it, or set limits.gpu_memory_utilization={fitting}",
+            )
+
+
+def hardware_differs(context: Context) -> Iterator[Problem]:
+    """The plan was made for the profile's GPUs, and these are others."""
+    hardware, gpus = context.config.hardware, ranks_gpus(context)
+    if not on_gpu(context) or not gpus or hardware.gpu_memory_bytes <= 0:
+        return
+    smallest = min(gpu.memory_bytes for gpu in gpus)
+    if abs(smallest - hardware.gpu_memory_bytes) > hardware.gpu_memory_bytes * SAME_SIZE:
+        yield Problem(
+            "hardware",
+            f"the profile has GPUs of {hardware.gpu_memory_bytes / 2**30:.1f} GiB, and these have "
+            f"{smallest / 2**30:.1f} GiB",
+            "choose the profile of this machine; conf/hardware lists them",
+        )
+    indices = {gpu.index for gpu in gpus}
+    paths = {link.path for link in context.machine.links or () if {link.first, link.second} <= indices}
+    if hardware.interconnect == "nvlink" and paths and "nvlink" not in paths:
+        yield Problem(
+            "hardware",
+            "the profile has NVLink, and no two of these GPUs are linked by it",
+            "choose a profile with interconnect=pcie",
         )
 
 
@@ -262,6 +304,20 @@ RULES = (
         Severity.warn,
         gpus_differ,
         "vLLM 0.32 v1/core/kv_cache_utils.py: the smallest number of blocks holds for all",
+    ),
+    Rule(
+        "gpu-memory-taken",
+        "The GPUs have the asked share of their memory free",
+        Severity.refuse,
+        gpu_memory_taken,
+        "vLLM 0.32 v1/worker/utils.py: request_memory; 1CatAI/1Cat-vLLM pull request 702",
+    ),
+    Rule(
+        "hardware-differs",
+        "The GPUs are those of the profile",
+        Severity.warn,
+        hardware_differs,
+        "docs/config.md, section 'hardware'",
     ),
     Rule(
         "peer-access-missing",

@@ -5,15 +5,36 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from toolkit.planning.plan import Finding
-from toolkit.planning.rules import dtypes, environment, gpus, host, model, parallelism, sizes, software, switches
+from toolkit.planning.rules import (
+    arguments,
+    attention,
+    blocks,
+    drafts,
+    dtypes,
+    environment,
+    gpus,
+    host,
+    model,
+    parallelism,
+    sharding,
+    sizes,
+    software,
+    switches,
+    weights,
+)
 from toolkit.planning.rules.rule import Context, Rule
 
-PLAN_MODULES = (model, sizes, dtypes, parallelism, switches, environment, gpus)
+PLAIN_MODULES = (model, sizes, dtypes, parallelism, switches, arguments, environment)
+"""Rules that hold whatever the numbers are."""
+SIZED_MODULES = (attention, weights, drafts, sharding, blocks, gpus)
+"""Rules that compute with sizes, and therefore need sizes that mean something."""
+PLAN_MODULES = (*PLAIN_MODULES, *SIZED_MODULES)
 """Rules that every plan is checked by."""
 DOCTOR_MODULES = (software, host)
 """Rules that read facts which only a doctor gathers."""
 MODULES = (*PLAN_MODULES, *DOCTOR_MODULES)
 RULES: tuple[Rule, ...] = tuple(rule for module in PLAN_MODULES for rule in module.RULES)
+SIZED_RULES: frozenset[Rule] = frozenset(rule for module in SIZED_MODULES for rule in module.RULES)
 DOCTOR_RULES: tuple[Rule, ...] = tuple(rule for module in DOCTOR_MODULES for rule in module.RULES)
 ALL_RULES = (*RULES, *DOCTOR_RULES)
 MEANINGLESS = frozenset(
@@ -23,5 +44,11 @@ MEANINGLESS = frozenset(
 
 
 def check(context: Context, rules: Sequence[Rule] = RULES) -> tuple[Finding, ...]:
-    """All findings of these rules: a user should not have to mend them one at a time."""
-    return tuple(finding for rule in rules for finding in rule.findings(context))
+    """All findings of these rules: a user should not have to mend them one at a time.
+
+    Where a value means nothing, no rule computes with it.
+    """
+    found = [finding for rule in rules if rule not in SIZED_RULES for finding in rule.findings(context)]
+    if MEANINGLESS.isdisjoint(finding.rule for finding in found):
+        found += (finding for rule in rules if rule in SIZED_RULES for finding in rule.findings(context))
+    return tuple(found)

@@ -10,6 +10,7 @@ from toolkit.checkpoint.facts import CheckpointFacts
 from toolkit.config.schema.verbs import DeploymentConfig
 from toolkit.errors import ConfigurationError
 from toolkit.machine.facts import MachineFacts
+from toolkit.planning.capacity.layers import plan_layers
 from toolkit.planning.geometry import ModelGeometry, read_geometry
 from toolkit.planning.plan import Finding, Severity
 
@@ -28,6 +29,14 @@ class Context:
         """The model's shapes; None where config.json does not give them, which the plan says by itself."""
         try:
             return read_geometry(self.checkpoint.config)
+        except ConfigurationError:
+            return None
+
+    @cached_property
+    def block_tokens(self) -> int | None:
+        """Tokens of one KV block on one rank, as planned; None where it cannot be computed, which the plan says."""
+        try:
+            return None if self.geometry is None else plan_layers(self.config, self.geometry).block_tokens
         except ConfigurationError:
             return None
 
@@ -51,6 +60,11 @@ def unknown(where: str, fact: str, fix: str = "") -> Problem:
 def not_looked_at(where: str, what: str) -> Problem:
     """For a rule that needs what only a doctor looks at; `what` with its verb, as in `free space was`."""
     return unknown(where, f"{what} not looked at", "run toolkit.doctor on the serving machine")
+
+
+def no_tensors(where: str) -> Problem:
+    """For a rule that needs the checkpoint's tensors, where its files are not here."""
+    return unknown(where, "the checkpoint's tensors are not here to be looked at")
 
 
 def no_shapes() -> Problem:

@@ -1,0 +1,136 @@
+"""Rules about the engine's own arguments and what they do to the plan."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+from toolkit.planning.plan import Severity
+from toolkit.planning.rules.rule import Context, Problem, Rule, no_shapes
+
+PLANNED = {
+    "--model": "checkpoint.source.path", "--served-model-name": "checkpoint.name", "--host": "server.host",
+    "--port": "server.port", "--dtype": "engine.dtype", "--kv-cache-dtype": "kv.dtype",
+    "--max-model-len": "limits.max_model_len", "--max-num-seqs": "limits.max_num_seqs",
+    "--max-num-batched-tokens": "limits.max_num_batched_tokens", "--block-size": "limits.block_size",
+    "--kv-cache-memory-bytes": "limits.kv_cache_memory_bytes",
+    "--gpu-memory-utilization": "limits.gpu_memory_utilization",
+    "--enable-prefix-caching": "limits.prefix_caching", "--no-enable-prefix-caching": "limits.prefix_caching",
+    "--tensor-parallel-size": "limits.tensor_parallel", "-tp": "limits.tensor_parallel",
+    "--decode-context-parallel-size": "dcp.size", "-dcp": "dcp.size",
+    "--dcp-kv-cache-interleave-size": "dcp.interleave", "--speculative-config": "speculative",
+    "--additional-config": "switches",
+}  # fmt: skip
+"""Arguments that the plan writes itself, and the options that they come from."""
+SMALL_GPU = 17 * 10**9
+"""Bytes above those of a 16 GB card, and below those of the next larger one."""
+WITHOUT_IMAGES = ("--language-model-only", "--limit-mm-per-prompt")
+LARGEST_GRAPH = 512
+"""Rows of the largest graph that vLLM captures by itself."""
+
+
+def value_of(arguments: Sequence[str], *names: str) -> str | None:
+    """The value of an argument, `--name value` or `--name=value`, the last one as the engine takes it; None without."""
+    found = None
+    for position, argument in enumerate(arguments):
+        name, equals, value = argument.partition("=")
+        if name in names:
+            found = value if equals else next(iter(arguments[position + 1 :]), "")
+    return found
+
+
+def argument_beside_plan(context: Context) -> Iterator[Problem]:
+    """The engine takes the last of two arguments, so one that is added changes what was planned."""
+    for argument in context.config.engine.extra_arguments:
+        name = argument.partition("=")[0]
+        if name in PLANNED:
+            yield Problem(
+                "engine.extra_arguments",
+                f"{name} would overrule what the plan was made with",
+                f"set {PLANNED[name]} instead",
+            )
+
+
+def graphs_too_small(context: Context) -> Iterator[Problem]:
+    """A step with more rows than the largest captured graph runs without one."""
+    config = context.config
+    if not config.engine.compile:
+        return
+    rows = config.limits.max_num_seqs * (1 + config.speculative.tokens)
+    largest = largest_graph(config.engine.extra_arguments, min(2 * rows, LARGEST_GRAPH))
+    if largest < rows:
+        yield Problem(
+            "limits.max_num_seqs",
+            f"a step of all {config.limits.max_num_seqs} requests has {rows} rows, and graphs are captured up to "
+            f"{largest}: larger steps run without",
+            f"add --max-cudagraph-capture-size={rows} to engine.extra_arguments, or lower limits.max_num_seqs",
+        )
+
+
+def largest_graph(arguments: Sequence[str], otherwise: int) -> int:
+    """The most rows of a captured graph that the arguments ask for."""
+    most = value_of(arguments, "--max-cudagraph-capture-size")
+    if most is not None and most.isdecimal():
+        return int(most)
+    settings = value_of(arguments, "--compilation-config", "-cc")
+    if settings is not None and settings.startswith("{"):
+        try:
+            sizes = json.loads(settings).get("cudagraph_capture_sizes")
+        except ValueError:
+            return otherwise  # the engine refuses it by itself
+        if isinstance(sizes, list) and sizes and all(isinstance(size, int) for size in sizes):
+            return int(max(sizes))
+    return max(_listed(arguments), default=otherwise)
+
+
+def _listed(arguments: Sequence[str]) -> Iterator[int]:
+    """The sizes after --cudagraph-capture-sizes, up to the next argument."""
+    if "--cudagraph-capture-sizes" in arguments:
+        for word in arguments[list(arguments).index("--cudagraph-capture-sizes") + 1 :]:
+            if not word.isdecimal():
+                return
+            yield int(word)
+
+
+def images_on_small_gpu(context: Context) -> Iterator[Problem]:
+    """The encoder's buffers are taken beside weights and cache, and a 16 GB card has no room for them."""
+    config = context.config
+    if not 0 < config.hardware.gpu_memory_bytes < SMALL_GPU or _without_images(config.engine.extra_arguments):
+        return
+    if context.geometry is None:
+        yield no_shapes()
+    elif context.geometry.vision is not None or context.geometry.architecture.endswith("ForConditionalGeneration"):
+        yield Problem(
+            "engine.extra_arguments",
+            "the model takes images, whose encoder needs room that a 16 GB card hardly has",
+            "set engine.extra_arguments=[--language-model-only] to serve text alone, or plan a shorter context",
+        )
+
+
+def _without_images(arguments: Sequence[str]) -> bool:
+    return any(argument.partition("=")[0] in WITHOUT_IMAGES for argument in arguments)
+
+
+RULES = (
+    Rule(
+        "argument-beside-plan",
+        "No argument overrules the plan",
+        Severity.refuse,
+        argument_beside_plan,
+        "docs/config.md, section 'engine'",
+    ),
+    Rule(
+        "graphs-too-small",
+        "Captured graphs cover all requests",
+        Severity.warn,
+        graphs_too_small,
+        "1CatAI/1Cat-vLLM issues 89 and 120",
+    ),
+    Rule(
+        "images-on-small-gpu",
+        "Images fit beside the model",
+        Severity.warn,
+        images_on_small_gpu,
+        "1CatAI/1Cat-vLLM issue 8",
+    ),
+)

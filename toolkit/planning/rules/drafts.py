@@ -1,0 +1,146 @@
+"""Rules about drafting tokens ahead: whether the checkpoint has what drafts, in a form that loads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from fnmatch import fnmatch
+
+from toolkit.planning.geometry.quantization import Scheme
+from toolkit.planning.plan import Severity
+from toolkit.planning.rules.rule import Context, Problem, Rule, no_shapes, no_tensors
+
+SIXTEEN_BITS = ("BF16", "F16", "F32")
+"""Element types of weights that are not quantised, as safetensors spells them."""
+HEAD = re.compile(r"(^|\.)mtp\.fc\.weight$")
+
+
+def head_missing(context: Context) -> Iterator[Problem]:
+    """A checkpoint without its own next-token head cannot draft with it."""
+    if context.config.speculative.method != "mtp":
+        return
+    if context.geometry is None:
+        yield no_shapes()
+    elif not context.geometry.mtp_layers:
+        yield Problem("speculative", "config.json names no layer of a next-token head", "use speculative=none or ngram")
+    elif context.checkpoint.tensors and not any("mtp." in name for name in context.checkpoint.tensors):
+        yield Problem("speculative", "the checkpoint's files hold no next-token head", "use speculative=none or ngram")
+
+
+def head_quantised_by_name(context: Context) -> Iterator[Problem]:
+    """A head that is stored in 16 bits and listed as quantised is skipped at loading: no draft is ever accepted."""
+    if context.config.speculative.method != "mtp":
+        return
+    if context.geometry is None:
+        yield no_shapes()
+        return
+    quantization, tensors = context.geometry.quantization, context.checkpoint.tensors
+    if quantization.scheme is Scheme.none:
+        return
+    if not tensors:
+        yield no_tensors("speculative")
+    for name in filter(HEAD.search, tensors):
+        if tensors[name].dtype in SIXTEEN_BITS and not is_ignored(name.removesuffix(".weight"), quantization.ignored):
+            yield Problem(
+                "checkpoint",
+                f"{name} is stored as {tensors[name].dtype}, and quantization_config counts it as quantised: the "
+                "loader skips it, and no draft is ever accepted",
+                f"add '{name.removesuffix('.weight')}' to quantization_config's ignored modules in a view",
+            )
+
+
+def is_ignored(module: str, patterns: Collection[str]) -> bool:
+    """Whether a module stays unquantised: named, below a named one, or matched by `*` or by `re:`."""
+    for pattern in patterns:
+        if pattern.startswith("re:"):
+            if re.match(pattern[3:], module):
+                return True
+        elif fnmatch(module, pattern) or module.startswith(f"{pattern}."):
+            return True
+    return False
+
+
+def draft_model_missing(context: Context) -> Iterator[Problem]:
+    """A block drafter is a model of its own."""
+    draft = context.config.speculative
+    if draft.method == "dflash2" and not draft.draft_path and not draft.draft_repository:
+        yield Problem(
+            "speculative", "no draft model is named", "choose speculative=dflash2, or set speculative.draft_path"
+        )
+
+
+def output_head_quantised(context: Context) -> Iterator[Problem]:
+    """A block drafter reads the target's output head as plain numbers."""
+    if context.config.speculative.method != "dflash2":
+        return
+    if context.geometry is None:
+        yield no_shapes()
+        return
+    tensors = context.checkpoint.tensors
+    if context.geometry.quantization.scheme is Scheme.none:
+        return
+    if not tensors:
+        yield no_tensors("speculative")
+    for name in (name for name in tensors if name.endswith("lm_head.weight")):
+        if tensors[name].dtype not in SIXTEEN_BITS:
+            yield Problem(
+                "checkpoint",
+                f"{name} is stored as {tensors[name].dtype}, and DFlash2 needs an output head that is not quantised",
+                "use speculative=mtp3 or none, or a checkpoint whose output head has 16 bits",
+            )
+
+
+def drafts_past_window(context: Context) -> Iterator[Problem]:
+    """At the end of a full context, drafts lie beyond the last position."""
+    draft, asked = context.config.speculative, context.config.limits.max_model_len
+    if draft.method == "none":
+        return
+    if context.geometry is None:
+        yield no_shapes()
+        return
+    longest = context.geometry.max_position_embeddings
+    if longest is not None and asked <= longest < asked + draft.tokens:
+        yield Problem(
+            "limits.max_model_len",
+            f"drafts of the last {asked + draft.tokens - longest} tokens of a full context lie past the model's "
+            f"{longest:,} positions",
+        )
+
+
+RULES = (
+    Rule(
+        "head-missing",
+        "A next-token head is there to draft with",
+        Severity.refuse,
+        head_missing,
+        "vLLM 0.32 config/speculative.py: hf_config_override",
+    ),
+    Rule(
+        "head-quantised-by-name",
+        "The next-token head loads as it is stored",
+        Severity.refuse,
+        head_quantised_by_name,
+        "1CatAI/1Cat-vLLM pull request 88",
+    ),
+    Rule(
+        "draft-model-missing",
+        "A draft model is named",
+        Severity.refuse,
+        draft_model_missing,
+        "docs/config.md, section 'speculative'",
+    ),
+    Rule(
+        "output-head-quantised",
+        "The output head that a block drafter reads is not quantised",
+        Severity.refuse,
+        output_head_quantised,
+        "1CatAI/1Cat-vLLM pull request 476",
+    ),
+    Rule(
+        "drafts-past-window",
+        "Drafts stay within the model's positions",
+        Severity.info,
+        drafts_past_window,
+        "1CatAI/1Cat-vLLM pull request 666",
+    ),
+)
