@@ -337,6 +337,36 @@ def embedding_work(tokens: int, rows: int, columns: int) -> Work:
     )
 
 
+def sampling_work(requests: int, drafts: int, vocabulary: int) -> Work:
+    """topk_topp_support and compact_rejection; eager sorts, and judges the drafts densely. Bytes: the logits, once."""
+    rows = requests * (drafts + 1)
+    logits = torch.randn(rows, vocabulary, device="cuda") * 4
+    temperature, top_p = torch.full((requests,), 0.7, device="cuda"), torch.full((requests,), 0.95, device="cuda")
+    top_k = torch.full((requests,), 20, dtype=torch.int32, device="cuda")
+    owner = torch.arange(requests, dtype=torch.int32, device="cuda").repeat_interleave(drafts + 1)
+    proposed = logits.view(requests, drafts + 1, -1)[:, :drafts].argmax(-1)
+    accept, sample = torch.rand(requests, drafts, device="cuda"), torch.rand(requests, device="cuda")
+    tokens = torch.empty(rows, 64, dtype=torch.int32, device="cuda")
+    shares, counts = torch.empty(rows, 64, device="cuda"), torch.empty(rows, dtype=torch.int32, device="cuda")
+    sampled = torch.empty(requests, drafts + 1, dtype=torch.int64, device="cuda")
+    number, ops = torch.empty(requests, dtype=torch.int32, device="cuda"), torch.ops.volta
+
+    def ours() -> None:
+        ops.topk_topp_support(tokens, shares, counts, logits, temperature, top_k, top_p, owner)
+        ops.compact_rejection(sampled, number, proposed, tokens, shares, counts, accept, sample)
+
+    def eager() -> Tensor:
+        ordered, ids = (logits / 0.7).sort(dim=-1)
+        ordered[:, :-20] = float("-inf")
+        ordered[:, :-1].masked_fill_(ordered.softmax(-1).cumsum(-1)[:, :-1] <= 0.05, float("-inf"))
+        target = torch.empty_like(logits).scatter_(1, ids, ordered).softmax(-1).view(requests, drafts + 1, -1)
+        passed = (target[:, :drafts].gather(2, proposed.unsqueeze(-1)).squeeze(-1) > accept).cumprod(1).sum(1)
+        row = target[torch.arange(requests, device="cuda"), passed]
+        return (row.cumsum(-1) <= sample.unsqueeze(1)).sum(-1)
+
+    return Work(f"compact sampling {requests}x{drafts + 1}x{vocabulary}", logits.nbytes, ours, eager)
+
+
 def works() -> list[Work]:
     """Large sizes (hundreds of MB), where memory decides, and routing at the sizes of decoding and prefill."""
     return [
@@ -355,6 +385,7 @@ def works() -> list[Work]:
         penalty_work(256, 151936),
         expert_sum_work(16384, 8, 2048),
         embedding_work(65536, 76000, 5120),
+        sampling_work(8, 7, 248320),
     ]
 
 

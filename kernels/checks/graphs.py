@@ -111,6 +111,51 @@ def replayed_graph(seed: int) -> None:
             same_bits(value.view(torch.uint8), kept[1][name].view(torch.uint8), f"{name} of the replay")
 
 
+def sampled_graph(seed: int) -> None:
+    """Verification in a captured graph follows changed logits, parameters, drafts and uniforms, as on the CPU."""
+    g = generator("cuda", seed)
+    requests, drafts, vocabulary = 6, 3, 5000
+    rows = requests * (drafts + 1)
+
+    def fresh() -> dict[str, Tensor]:
+        return {
+            "logits": normal((rows, vocabulary), HALF, g, 4.0),
+            "temperature": torch.randint(0, 4, (requests,), generator=g, device=g.device) * 0.5,
+            "top_k": torch.randint(1, 60, (requests,), generator=g, device=g.device, dtype=torch.int32),
+            "top_p": torch.rand(requests, generator=g, device=g.device),
+            "rows": torch.arange(rows, device=g.device, dtype=torch.int32) // (drafts + 1),
+            "drafts": torch.randint(-1, vocabulary, (requests, drafts), generator=g, device=g.device),
+            "accept": torch.rand(requests, drafts, generator=g, device=g.device) ** 4,
+            "sample": torch.rand(requests, generator=g, device=g.device),
+        }
+
+    def verify(state: dict[str, Tensor]) -> tuple[Tensor, ...]:
+        device = state["logits"].device
+        tokens, shares = torch.empty(rows, 64, dtype=torch.int32, device=device), torch.empty(rows, 64, device=device)
+        counts, number = (torch.empty(n, dtype=torch.int32, device=device) for n in (rows, requests))
+        sampled = torch.empty(requests, drafts + 1, dtype=torch.int64, device=device)
+        by = (state[name] for name in ("temperature", "top_k", "top_p", "rows"))
+        torch.ops.volta.topk_topp_support(tokens, shares, counts, state["logits"], *by)
+        torch.ops.volta.compact_rejection(
+            sampled, number, state["drafts"], tokens, shares, counts, state["accept"], state["sample"]
+        )
+        return tokens, shares, counts, sampled, number
+
+    state = fresh()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = verify(state)
+    for _ in range(3):
+        changed = fresh()
+        best = changed["logits"].unflatten(0, (requests, drafts + 1))[:, :drafts].argmax(-1)
+        changed["drafts"][::2] = best[::2]
+        for name, value in changed.items():
+            state[name].copy_(value)
+        graph.replay()
+        for result, expected in zip(captured, verify({k: v.cpu() for k, v in state.items()}), strict=True):
+            same_bits(result.cpu(), expected, "verification in a graph")
+
+
 def side_stream(seed: int) -> None:
     """Kernels follow torch's current stream: work behind a long kernel on a side stream sees its results."""
     g = generator("cuda", seed)

@@ -5,7 +5,20 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from kernels.checks import activation, alias, cache_cases, dcp, gemma_norm, kv_cache, merge, moe_cases, norm, rotary
+from kernels.checks import (
+    activation,
+    alias,
+    cache_cases,
+    dcp,
+    gemma_norm,
+    kv_cache,
+    merge,
+    moe_cases,
+    norm,
+    rejection,
+    rotary,
+    support,
+)
 from kernels.checks.case import TYPE_NAMES as _NAMES
 from kernels.checks.case import Case
 from kernels.checks.case import case as _case
@@ -23,6 +36,7 @@ def cases() -> tuple[Case, ...]:
         cache_cases.cases(),
         _merge(),
         _dcp(),
+        _sampling(),
         _alias(),
         moe_cases.cases(),
     )
@@ -95,6 +109,21 @@ def _dcp() -> Iterator[Case]:
             yield _case(f"dcp_slot_mapping-{label}-blocks-of-{block_size}", dcp.slot_mapping, share, block_size)
     yield _case("dcp_local_seq_lens-add-up", dcp.ranks_share_everything)
     yield _case("dcp_slot_mapping-one-owner", dcp.every_position_has_one_owner)
+
+
+def _sampling() -> Iterator[Case]:
+    for dtype, (vocabulary, width) in itertools.product((HALF, FLOAT), support.SIZES):
+        name = f"topk_topp_support-{_NAMES[dtype]}-{vocabulary}-width{width}"
+        yield _case(name, support.random_rows, dtype, vocabulary, width)
+    yield _case("topk_topp_support-own-parameters", support.every_row_has_its_own_parameters)
+    yield _case("topk_topp_support-ties", support.ties)
+    yield Case("topk_topp_support-special-rows", lambda device, _seed: support.special_rows(device))
+    for number, batch in enumerate(rejection.BATCHES):
+        yield _case(f"compact_rejection-batch{number}-like-dense", rejection.like_dense, batch)
+    for model in (True, False):
+        name = f"compact_rejection-true-distribution{'-draft-model' if model else ''}"
+        yield Case(name, lambda device, _seed, model=model: rejection.true_distribution(device, draft_model=model))
+    yield Case("compact_rejection-unusable-rows", lambda device, _seed: rejection.unusable_rows(device))
 
 
 def _merge() -> Iterator[Case]:

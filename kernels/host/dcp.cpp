@@ -76,13 +76,6 @@ void ranks(const Checker& check, std::int64_t dcp, std::int64_t rank, std::int64
   a.dcp = check.small(dcp, "dcp"), a.rank = static_cast<int>(rank), a.interleave = check.small(interleave, "interleave");
 }
 
-void vector_of(const Checker& check, const View& view, ScalarType dtype, const View& as) {
-  check.dtype(view, dtype);
-  check.dim(view, 1);
-  check.unit_stride(view);
-  check.same_device(view, as);
-}
-
 }  // namespace
 
 void dcp_local_seq_lens(
@@ -111,14 +104,15 @@ void dcp_slot_mapping(
   const View slots = check.view(slot_mapping, "slot_mapping"), positions = check.view(positions_, "positions");
   const View starts = check.view(query_start_loc, "query_start_loc"), table = check.view(block_table, "block_table");
   const std::optional<View> rows = check.view(rows_, "rows");
-  vector_of(check, slots, ScalarType::Long, slots);
-  vector_of(check, positions, ScalarType::Long, slots);
-  vector_of(check, starts, ScalarType::Int, slots);
+  check.dim(slots, 1);
+  check.shaped(slots, ScalarType::Long, {slots.size(0)}, slots);
+  check.dim(positions, 1);
+  check.shaped(positions, ScalarType::Long, {positions.size(0)}, slots);
+  check.dim(starts, 1);
+  check.shaped(starts, ScalarType::Int, {starts.size(0)}, slots);
   check.that(starts.size(0) >= 1, "query_start_loc must have one entry more than there are requests");
-  check.dtype(table, ScalarType::Int);
   check.dim(table, 2);
-  check.unit_stride(table);
-  check.same_device(table, slots);
+  check.shaped(table, ScalarType::Int, {table.size(0), table.size(1)}, slots);
   SlotArguments a{};
   ranks(check, dcp, rank, interleave, a);
   a.block_size = check.small(block_size, "block_size");
@@ -126,8 +120,7 @@ void dcp_slot_mapping(
   check.small(dcp * block_size, "dcp times block_size");
   a.requests = check.small(starts.size(0) - 1, "the number of requests");
   if (rows.has_value()) {
-    vector_of(check, *rows, ScalarType::Int, slots);
-    check.size(*rows, 0, a.requests);
+    check.shaped(*rows, ScalarType::Int, {a.requests}, slots);
     a.rows = rows->as<const int>();
   }
   a.slots = slots.as<long long>(), a.positions = positions.as<const long long>(), a.starts = starts.as<const int>();

@@ -83,6 +83,13 @@ STABLE_TORCH_LIBRARY(volta, m) {
       "vocab_parallel_embedding(Tensor(a!) out, Tensor input_ids, Tensor weight, int org_vocab_start_index, "
       "int org_vocab_end_index, int num_org_vocab_padding, int added_vocab_start_index, int added_vocab_end_index) -> ()");
   m.def("shuffle_rows(Tensor input_tensor, Tensor dst2src_map, Tensor(a!) output_tensor) -> ()");
+  m.def(
+      "topk_topp_support(Tensor(a!) tokens, Tensor(b!) probabilities, Tensor(c!) counts, Tensor logits, "
+      "Tensor temperature, Tensor top_k, Tensor top_p, Tensor? request_of_row=None) -> ()");
+  m.def(
+      "compact_rejection(Tensor(a!) sampled, Tensor(b!) num_sampled, Tensor draft_tokens, Tensor tokens, "
+      "Tensor probabilities, Tensor counts, Tensor accept_uniform, Tensor sample_uniform, "
+      "Tensor? draft_probabilities=None) -> ()");
   m.def("prepare(int device) -> ()");
 }
 
@@ -104,6 +111,8 @@ STABLE_TORCH_LIBRARY(volta, m) {
   m.impl("merge_attn_states", TORCH_BOX(&volta::merge_attn_states)); \
   m.impl("swap_blocks", TORCH_BOX(&volta::swap_blocks)); \
   m.impl("swap_blocks_batch", TORCH_BOX(&volta::swap_blocks_batch)); \
+  m.impl("topk_topp_support", TORCH_BOX(&volta::topk_topp_support)); \
+  m.impl("compact_rejection", TORCH_BOX(&volta::compact_rejection)); \
   m.impl("weak_ref_tensor", TORCH_BOX(&volta::weak_ref_tensor)); \
   m.impl("get_cuda_view_from_cpu_tensor", TORCH_BOX(&volta::get_cuda_view_from_cpu_tensor)); \
   m.impl("topk_softmax", TORCH_BOX(&volta::topk_softmax)); \

@@ -59,6 +59,14 @@ void merge_attn_states(
 void swap_blocks(const Tensor& src, const Tensor& dst, std::int64_t block_size_in_bytes, const Tensor& block_mapping);
 void swap_blocks_batch(const Tensor& src_ptrs, const Tensor& dst_ptrs, const Tensor& sizes, bool is_src_access_order_any);
 
+void topk_topp_support(
+    const Tensor& tokens, const Tensor& probabilities, const Tensor& counts, const Tensor& logits, const Tensor& temperature,
+    const Tensor& top_k, const Tensor& top_p, const std::optional<Tensor>& request_of_row);
+void compact_rejection(
+    const Tensor& sampled, const Tensor& num_sampled, const Tensor& draft_tokens, const Tensor& tokens,
+    const Tensor& probabilities, const Tensor& counts, const Tensor& accept_uniform, const Tensor& sample_uniform,
+    const std::optional<Tensor>& draft_probabilities);
+
 Tensor weak_ref_tensor(const Tensor& input);
 Tensor get_cuda_view_from_cpu_tensor(const Tensor& cpu_tensor);
 

@@ -97,6 +97,16 @@ void Checker::contiguous(const View& view) const {
   }
 }
 
+void Checker::shaped(
+    const View& view, ScalarType wanted, std::initializer_list<std::int64_t> sizes, const View& as) const {
+  dtype(view, wanted);
+  dim(view, static_cast<int>(sizes.size()));
+  int i = 0;
+  for (const std::int64_t wanted_size : sizes) size(view, i++, wanted_size);
+  unit_stride(view);
+  same_device(view, as);
+}
+
 int Checker::small(std::int64_t value, const char* what) const {
   if (value < 0 || value > std::numeric_limits<int>::max())
     fail(std::string(what) + " must be between 0 and 2147483647, not " + std::to_string(value));

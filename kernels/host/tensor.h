@@ -6,6 +6,7 @@
 #include <torch/headeronly/core/ScalarType.h>
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 
@@ -56,6 +57,8 @@ class Checker {
   void same_device(const View& view, const View& as) const;
   void unit_stride(const View& view) const;  // last dimension
   void contiguous(const View& view) const;
+  // A tensor of this type and these sizes, on the same device, with unit stride in its last dimension.
+  void shaped(const View& view, ScalarType dtype, std::initializer_list<std::int64_t> sizes, const View& as) const;
   int small(std::int64_t value, const char* what) const;  // fits an int
 
   // A contiguous tensor of int32, uint32 or int64 as one list.

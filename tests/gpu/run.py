@@ -22,6 +22,7 @@ from toolkit.native import info, load
 def checks(seed):
     """(name, function without arguments) of every check; the graph goes first, so that its capture loads the code."""
     yield "graph-replay", partial(graphs.replayed_graph, seed)
+    yield "sampled-graph", partial(graphs.sampled_graph, seed)
     yield "side-stream", partial(graphs.side_stream, seed)
     yield "compiled", partial(graphs.compiled, seed)
     yield "many-elements", graphs.many_elements

@@ -10,7 +10,9 @@ SEED = secrets.randbelow(2**31)
 
 
 @pytest.mark.parametrize(
-    "check", [graphs.replayed_graph, graphs.side_stream, graphs.compiled], ids=lambda f: f.__name__
+    "check",
+    [graphs.replayed_graph, graphs.sampled_graph, graphs.side_stream, graphs.compiled],
+    ids=lambda f: f.__name__,
 )
 def test_results_do_not_depend_on_how_the_work_is_issued(check, volta):
     print("seed", SEED)

@@ -24,6 +24,18 @@ def routed(rows, k):
     return torch.zeros(rows, k), ints(rows, k), ints(rows, k)
 
 
+def support(rows, width):
+    """Tokens, probabilities and counts of topk_topp_support."""
+    tokens = torch.zeros(rows, width, dtype=torch.int32)
+    return tokens, torch.zeros(rows, width), torch.zeros(rows, dtype=torch.int32)
+
+
+def rejected(requests, drafts):
+    """The results of compact_rejection, and its drafts."""
+    sampled = torch.zeros(requests, drafts + 1, dtype=torch.int64)
+    return sampled, torch.zeros(requests, dtype=torch.int32), sampled[:, :drafts]
+
+
 ONE = torch.ones(1)
 SLOTS = torch.zeros(2, dtype=torch.int64)
 LSE = torch.zeros(1, 2)
@@ -279,6 +291,31 @@ WRONG = {
         lambda: (half(2, 8), SLOTS, half(9, 8).float(), 0, 9, 0, 9, 9),
         "out must be float32, not float16",
     ),
+    "width": (
+        "topk_topp_support",
+        lambda: (*support(2, 1025), half(2, 2000), torch.ones(2), SLOTS.int(), torch.ones(2)),
+        "tokens must have room for 1 to 1024 of each row",
+    ),
+    "requests": (
+        "topk_topp_support",
+        lambda: (*support(2, 8), half(2, 2000), ONE, SLOTS[:1].int(), ONE),
+        "without request_of_row, temperature must have an entry for each row",
+    ),
+    "top_k's type": (
+        "topk_topp_support",
+        lambda: (*support(2, 8), half(2, 2000), torch.ones(2), SLOTS, torch.ones(2)),
+        "top_k must be int32, not int64",
+    ),
+    "rows of drafts": (
+        "compact_rejection",
+        lambda: (*rejected(2, 3), *support(7, 8), torch.ones(2, 3), torch.ones(2)),
+        "tokens.size(0) must be 8, not 7",
+    ),
+    "uniforms": (
+        "compact_rejection",
+        lambda: (*rejected(2, 3), *support(8, 8), torch.ones(2, 4), torch.ones(2)),
+        "accept_uniform.size(1) must be 3, not 4",
+    ),
     "parts": (
         "merge_attention",
         lambda: (half(2, 1, 8).float(), None, half(2, 2, 1, 8), torch.zeros(2, 2, 1), True),
@@ -330,6 +367,8 @@ def test_empty_tensors_are_no_work(shape, volta):
     )
     volta.dcp_local_seq_lens(SLOTS[:0].int(), SLOTS[:0].int(), 2, 1, 1)
     volta.dcp_slot_mapping(SLOTS[:0], SLOTS[:0], starts, table, 16, 2, 1, 1)
+    volta.topk_topp_support(*support(0, 8), half(0, 100), ONE, SLOTS[:1].int(), ONE)
+    volta.compact_rejection(*rejected(0, 3), *support(0, 8), torch.ones(0, 3), torch.ones(0))
     volta.merge_attention(half(0, 1, 8), None, half(2, 0, 1, 8), torch.zeros(2, 0, 1), True)
     volta.topk_softmax(*routed(0, 2), half(0, 8), True, None, None)
     assert [x.shape for x in volta.grouped_topk(half(0, 8), 2, 1, 3, True, 1.0, half(8), 1)] == [(0, 3), (0, 3)]

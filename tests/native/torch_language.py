@@ -1,6 +1,7 @@
 """Enough of Triton's language, in torch, to run the engine's own integer kernels on a machine without a GPU."""
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import torch
 
@@ -15,6 +16,13 @@ class Pointer:
     def __add__(self, step):
         return Pointer(self.into, self.offset + step)
 
+    def __sub__(self, step):
+        return Pointer(self.into, self.offset - step)
+
+    @property
+    def dtype(self):
+        return SimpleNamespace(element_ty=self.into.dtype)
+
 
 @dataclass(frozen=True)
 class Language:
@@ -26,6 +34,7 @@ class Language:
     maximum = staticmethod(lambda x, y: torch.clamp(x, min=y))
     minimum = staticmethod(lambda x, y: torch.clamp(x, max=y))
     where = staticmethod(torch.where)
+    zeros = staticmethod(torch.zeros)
     int32 = torch.int32
 
     def program_id(self, axis):

@@ -36,6 +36,8 @@ MUTATING = (
     "merge_attn_states",
     "swap_blocks",
     "swap_blocks_batch",
+    "topk_topp_support",
+    "compact_rejection",
 )
 
 
