@@ -40,6 +40,7 @@ FAMILIES = {
             "num_hidden_layers": 4,
             "intermediate_size": 2048,
             "shared_expert_intermediate_size": 256,
+            "num_nextn_predict_layers": 1,
             "layer_types": HYBRID,
         },
     ),
@@ -47,7 +48,7 @@ FAMILIES = {
     "qwen3_5": (
         "qwen3_5",
         {
-            "text_config": QWEN35_TEXT,
+            "text_config": {**QWEN35_TEXT, "mtp_num_hidden_layers": 1},
             "vision_config": {
                 "depth": 2,
                 "hidden_size": 256,
@@ -63,3 +64,9 @@ FAMILIES = {
         },
     ),
 }
+
+DRAFT_LAYERS = {
+    "qwen3_next": ("model.layers.3.", 1024),
+    "qwen3_5": ("model.language_model.layers.3.", 1024),
+}
+"""Families with a next-token head: the layer that it is a copy of, and the hidden size."""

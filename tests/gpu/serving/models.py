@@ -5,32 +5,55 @@ import sys
 from pathlib import Path
 
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText
 
-from tests.gpu.serving.families import FAMILIES
-from toolkit.checkpoint.byte_tokenizer import tokenizer_json, tokenizer_settings
+from tests.gpu.serving.families import DRAFT_LAYERS, FAMILIES
+from toolkit.checkpoint.byte_tokenizer import CHAT_TEMPLATE, tokenizer_json, tokenizer_settings
 
 SPREAD = 0.05
 """Standard deviation of the weights: with transformers' 0.02 the choices of a random model are near ties."""
 
 
-def make(folder, family, seed=0):
-    """One checkpoint in float16; returns its folder."""
+def configuration(family):
+    """The family's configuration, in float16 and with that spread."""
     kind, values = FAMILIES[family]
     config = AutoConfig.for_model(kind, **values)
     for part in (config, getattr(config, "text_config", None)):
         if part is not None:
             part.initializer_range = SPREAD
             part.dtype = torch.float16
+    return config
+
+
+def auto_class(config):
+    """What transformers loads it with."""
+    return AutoModelForImageTextToText if hasattr(config, "vision_config") else AutoModelForCausalLM
+
+
+def make(folder, family, seed=0):
+    """One checkpoint in float16, tokenizer included; returns its folder."""
+    config = configuration(family)
     torch.manual_seed(seed)
-    auto = AutoModelForImageTextToText if hasattr(config, "vision_config") else AutoModelForCausalLM
-    model = auto.from_config(config, dtype=torch.float32)
     where = Path(folder) / family
-    model.to(torch.float16).save_pretrained(where)
-    size = getattr(config, "text_config", config).vocab_size
-    (where / "tokenizer.json").write_text(json.dumps(tokenizer_json(size)), encoding="utf-8")
-    (where / "tokenizer_config.json").write_text(json.dumps(tokenizer_settings(2048)), encoding="utf-8")
+    auto_class(config).from_config(config, dtype=torch.float32).to(torch.float16).save_pretrained(where)
+    if family in DRAFT_LAYERS:
+        add_draft_head(where / "model.safetensors", *DRAFT_LAYERS[family])
+    text = getattr(config, "text_config", config)
+    settings = {**tokenizer_settings(text.max_position_embeddings), "chat_template": CHAT_TEMPLATE}
+    (where / "tokenizer.json").write_text(json.dumps(tokenizer_json(text.vocab_size)), encoding="utf-8")
+    (where / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
     return where
+
+
+def add_draft_head(file, layer, hidden):
+    """A next-token (MTP) head beside the model: a copy of its last layer and a random projection."""
+    tensors = load_file(file)
+    copied = {name.replace(layer, "mtp.layers.0."): value for name, value in tensors.items() if name.startswith(layer)}
+    norms = ("mtp.norm", "mtp.pre_fc_norm_embedding", "mtp.pre_fc_norm_hidden")
+    drawn = {f"{name}.weight": torch.zeros(hidden, dtype=torch.float16) for name in norms}
+    drawn["mtp.fc.weight"] = (torch.randn(hidden, 2 * hidden) * SPREAD).to(torch.float16)
+    save_file({**tensors, **{name: value.clone() for name, value in copied.items()}, **drawn}, file, {"format": "pt"})
 
 
 if __name__ == "__main__":
