@@ -20,8 +20,8 @@ STABLE_TORCH_LIBRARY(volta, m) {
       "gemma_rms_norm(Tensor(a!) result, Tensor input, Tensor(b!)? residual, Tensor weight, float epsilon, "
       "float offset=1.0) -> ()");
   m.def("silu_and_mul(Tensor(a!) result, Tensor input) -> ()");
-  m.def("gelu_and_mul(Tensor(a!) result, Tensor input) -> ()");
-  m.def("gelu_tanh_and_mul(Tensor(a!) result, Tensor input) -> ()");
+  m.def("gelu_and_mul(Tensor(a!) out, Tensor input) -> ()");
+  m.def("gelu_tanh_and_mul(Tensor(a!) out, Tensor input) -> ()");
   m.def(
       "rotary_embedding(Tensor positions, Tensor(a!) query, Tensor(b!)? key, int head_size, Tensor cos_sin_cache, "
       "bool is_neox, int rope_dim_offset=0, bool inverse=False) -> ()");

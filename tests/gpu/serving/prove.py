@@ -20,7 +20,7 @@ from tests.gpu.serving.checks import EXTRA, prompts
 from tests.gpu.serving.models import make
 from tests.gpu.serving.server import Served, Stock
 
-SHOWN = ("case", "reference", "checks", "fault", "stock", "tokens_per_s")
+SHOWN = ("case", "ready_s", "reference", "checks", "fault", "stock", "tokens_per_s")
 LENGTHS = (5, 33, 170, 700)
 BOUNDS = {"reference": (0.95, 0.05), "close": (0.55, 2.5)}
 """Of all tokens: the share that must be the reference's best, and the largest shortfall in nats. An FP8 cache rounds
@@ -50,7 +50,7 @@ def serve(case, models, port, logs):
             record["ready_s"] = round(served.seconds, 1)
             record["tokens"] = [served.client.complete(prompt) for prompt in asked]
             record["checks"] = {name: EXTRA[name](served.client) for name in case.checks}
-            if case.compiled and not case.label:
+            if case.stock:
                 record["tokens_per_s"] = speed(served.client)
         receipt = served.receipt
         record |= summary(receipt) | {"exit_code": served.exit_code}
@@ -62,7 +62,6 @@ def serve(case, models, port, logs):
     except Exception as error:  # noqa: BLE001 - every fault goes into the record
         record["fault"] = f"{type(error).__name__}: {error}"[-1500:]
         traceback.print_exc()
-    print(case.name, "FAULT" if "fault" in record else "served", record.get("ready_s"), flush=True)
     return record
 
 
@@ -96,10 +95,11 @@ def share(these, those):
 
 
 def judge(case, record, models):
-    """Add the comparison with the reference; a bound that is broken is a fault."""
+    """Put the comparison with the reference in the tokens' place; a bound that is broken is a fault."""
     from tests.gpu.serving.reference import shortfalls
 
     if "tokens" not in record or case.against == "none":
+        record.pop("tokens", None)
         return
     asked = prompts(1, *LENGTHS)
     nats = [
@@ -120,11 +120,11 @@ def main():
     parser.add_argument("--json", type=Path)
     parser.add_argument("--logs", type=Path, default=Path(tempfile.gettempdir()) / "logs")
     parser.add_argument("--only", default="", help="names of cases, or parts of them, with commas between")
+    parser.add_argument("--without", default="", help="likewise: cases that are left out")
     parser.add_argument("--at-once", type=int, default=1)
     args = parser.parse_args()
     args.logs.mkdir(parents=True, exist_ok=True)
-    wanted = args.only.split(",")
-    cases = [case for case in CASES if any(part in case.name for part in wanted) and case.family != "smollm2"]
+    cases = [case for case in CASES if chosen(case.name, args.only, args.without)]
     for family in dict.fromkeys(case.family for case in cases):
         if not (args.models / family).exists():
             make(args.models, family)
@@ -147,6 +147,12 @@ def main():
     faults = [record["case"] for record in records if "fault" in record]
     print(f"{len(records) - len(faults)} of {len(records)} cases served as they must; faults: {faults or 'none'}")
     return 1 if faults else 0
+
+
+def chosen(name, only, without):
+    """Whether a case is run: it has one of the wanted parts in its name, and none of the others."""
+    parts, others = only.split(","), [part for part in without.split(",") if part]
+    return any(part in name for part in parts) and not any(part in name for part in others)
 
 
 def machine():

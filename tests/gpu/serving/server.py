@@ -13,7 +13,7 @@ from tests.gpu.serving.cases import CACHE
 from tests.gpu.serving.client import Client
 
 ROOT = Path(__file__).parents[3]
-START_S = 420
+START_S = 300
 
 
 def overrides(case, model, port):

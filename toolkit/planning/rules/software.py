@@ -62,7 +62,7 @@ def ptxas_without_sm70(context: Context) -> Iterator[Problem]:
 def cuda_13_leftovers(context: Context) -> Iterator[Problem]:
     """Libraries of CUDA 13 beside those of CUDA 12: which one a program loads is chance."""
     software = context.machine.software
-    if not on_gpu(context):
+    if not on_gpu(context) or context.config.engine.prove_on_any_gpu:
         return
     if software is None:
         yield not_looked_at("packages", PACKAGES)

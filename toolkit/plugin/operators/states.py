@@ -46,6 +46,8 @@ SAME = (
     "_moe_C::moe_lora_align_block_size",
     "_moe_C::moe_sum",
     "_moe_C::shuffle_rows",
+    "_moe_C::grouped_topk",
+    "_C::apply_repetition_penalties_",
 )
 """Operators that torch.ops.volta has under the same name, with the same arguments."""
 

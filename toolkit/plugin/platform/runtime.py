@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from toolkit.native import library
 from toolkit.planning.worker_report import Runtime
 from toolkit.plugin.operators.define import define_upstream_operators
 from toolkit.plugin.platform.v100 import V100Platform
@@ -16,6 +17,7 @@ MAPS = Path("/proc/self/maps")
 def runtime_of(vllm_config: Any) -> Runtime:
     """The worker's platform, device, libraries, graphs and cache blocks, as they are now."""
     import torch
+    import vllm
     from vllm.platforms import current_platform
 
     compilation = vllm_config.compilation_config
@@ -25,7 +27,7 @@ def runtime_of(vllm_config: Any) -> Runtime:
         device=torch.cuda.get_device_name(),
         capability="{}.{}".format(*torch.cuda.get_device_capability()),
         operators=tuple(sorted(define_upstream_operators().called)) if ours else (),
-        native_libraries=tuple(sorted(_mapped("vllm", "volta"))),
+        native_libraries=tuple(sorted(_mapped([*vllm.__path__, str(library.find().parent)]))),
         compilation=compilation.mode.name,
         graphs=compilation.cudagraph_mode.name,
         capture_sizes=tuple(compilation.cudagraph_capture_sizes or ()),
@@ -34,11 +36,10 @@ def runtime_of(vllm_config: Any) -> Runtime:
     )
 
 
-def _mapped(*names: str) -> set[str]:
-    """Shared libraries in this process whose path has one of the names in it: upstream's and ours."""
+def _mapped(folders: Sequence[str]) -> set[str]:
+    """Shared libraries in this process that lie below one of the folders."""
     paths = {line.split(maxsplit=5)[-1] for line in MAPS.read_text(encoding="utf-8").splitlines() if ".so" in line}
-    wanted = re.compile("|".join(rf"/{name}(/|_native)" for name in names))
-    return {path for path in paths if wanted.search(path)}
+    return {path for path in paths if any(Path(path).is_relative_to(folder) for folder in folders)}
 
 
 def _recurrent(layers: dict[str, Any]) -> list[tuple[str, str]]:

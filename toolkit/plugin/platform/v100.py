@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+from importlib.metadata import distributions
 from typing import TYPE_CHECKING
+
+from platformdirs import user_cache_path
 
 from toolkit.native import library
 from toolkit.planning import platform_demand
 from toolkit.plugin.operators.define import define_upstream_operators
 from toolkit.plugin.platform import natives, proof
+from toolkit.plugin.platform.caches import cache_folder, cache_variables
 
 # vLLM's CUDA platform imports its native library, so the gate and the operators come before it.
 natives.close_gate()
@@ -69,7 +73,14 @@ def _prepare_process() -> None:
     """Settings that vLLM reads from the process; what the user has set stays."""
     os.environ.setdefault("VLLM_USE_FLASHINFER_SAMPLER", "0")  # it is tried by default, and is not there
     os.environ.setdefault("VLLM_WORKER_MULTIPROC_METHOD", "spawn")  # a fork cannot use a GPU that is in use
+    for name, value in cache_variables(cache_folder(user_cache_path("volta-toolkit"), _versions())).items():
+        os.environ.setdefault(name, value)
     register_backend("VOLTA_TRITON", VOLTA_TRITON)
+
+
+def _versions() -> dict[str, str]:
+    names = ("vllm", "torch", "triton", "volta-toolkit")
+    return {name: next(iter(found.version for found in distributions(name=name)), "none") for name in names}
 
 
 _prepare_process()
