@@ -82,6 +82,8 @@ def align(device: str, shape: Shape, spread: str, dtype: torch.dtype, *, mapped:
     g = generator(device, seed)
     ids = _ids(g, shape, spread, dtype)
     expert_map = _map(g, shape.experts) if mapped else None
+    if expert_map is not None and spread == "strange":
+        expert_map[::4] += shape.experts  # no such expert either
     room = _room(ids.numel(), shape.experts, shape.block)
     outputs = [poisoned((size,), INT, g.device) for size in (*room, 1)]
     scatter = poisoned((ids.numel(), 1), INT, g.device) if mapped or spread == "strange" else None

@@ -6,6 +6,9 @@
 // Contract   table and out hold rows of the same numbers, unit stride inside a row, any stride between rows, of any type of
 //            1 to 8 bytes. Two ranges of ids have rows, first .. end: the vocabulary's and the added one, each from a row of
 //            its own on. An id in neither, or whose row the table does not have, gives zeros.
+// Upstream   vLLM's csrc/libtorch_stable/vocab_parallel_embedding_kernels.cu, and get_masked_input_and_mask in
+//            layers/vocab_parallel_embedding.py of 0.32.0; shuffle_rows in moe_permute_unpermute_op.cu, which gives zeros for
+//            rows that do not exist. There the embedding trusts its ranges, and shuffle_rows wants rows of whole 16 bytes.
 // Error      none: bytes are copied.
 // Layout     threadIdx.y: token in the block; threadIdx.x: item, N bytes.
 // Resources  no shared memory, at most 32 registers, no spills.

@@ -8,6 +8,10 @@
 // Contract   scores[row, expert] with unit stride inside a row, any stride between rows; bias in fp16 or fp32; at most 32
 //            groups of equal size, any number of experts; results dense: weights fp32, ids int32. A score that is not
 //            finite counts as 0, a choice or group that is NaN comes last.
+// Upstream   vLLM's csrc/libtorch_stable/moe/grouped_topk_kernels.cu with these arguments, and grouped_topk in
+//            router/grouped_topk_router.py of 0.32.0. Different on purpose: there k is at most 32; a group of one expert never
+//            wins; float16 scores are added in float16 for some sizes; and where too few groups are finite, experts 0 .. k - 1
+//            get the weight 1 / k.
 // Error      against the float64 oracle (kernels/reference/topk.py), relative, for scores and sums of at least 2^-126:
 //            64 * 2^-24. The order is that of the fp32 choices and group sums: those further apart than their errors come
 //            in the oracle's order.

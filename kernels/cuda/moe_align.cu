@@ -11,6 +11,10 @@
 //            a number, are left out. scatter[i] = i, or -1 if the entry is left out. Nothing is written beyond the outputs'
 //            ends. Adapter l writes the l-th part of each output; slots that are -1, not below max_loras, or switched off
 //            leave theirs alone.
+// Upstream   vLLM's csrc/libtorch_stable/moe/moe_align_sum_kernels.cu with these arguments, and fused_moe/
+//            moe_align_block_size.py of 0.32.0, which allocates and reads the outputs. Different on purpose: there the order
+//            inside an expert is whatever atomics make of it, there are at most 992 experts, and neither
+//            outputs nor map values are checked for their range.
 // Error      none: integers, equal to the oracle (kernels/reference/moe.py). Stable: the same places for every launch.
 // Layout     a block of 256 threads for eight experts, one a warp; blockIdx.y: adapter. Every block counts all entries, so
 //            that no block waits for another; each warp then collects its expert's entries by ballot, 32 at a time.

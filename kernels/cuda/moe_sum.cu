@@ -4,6 +4,8 @@
 //
 // Contract   in[token, j, element] with any strides; out dense. With ids, entry (t, j) is left out, whatever it holds, when
 //            its expert is negative, or outside the expert map, or mapped to a negative number.
+// Upstream   the same file as for moe_align.cu: fp32, in order, entries with an expert below 0 or mapped below 0 left out.
+//            There an id beyond the map is read beyond it.
 // Error      none: the oracle (kernels/reference/moe.py) adds in the same order and type.
 // Layout     threadIdx.y: token in the block; threadIdx.x: item, a pack of N elements.
 // Resources  no shared memory, at most 64 registers, no spills.

@@ -2,6 +2,8 @@
 //
 // Contract   logits[row, word] with unit stride inside a row, any stride between rows; masks dense, one byte a word, set if
 //            not 0; one penalty a row, of the logits' type. NaN stays NaN.
+// Upstream   vLLM's csrc sampler kernel divides, as here; apply_repetition_penalties_torch in _custom_ops.py of 0.32.0
+//            multiplies by a rounded reciprocal, which may differ in the last bit.
 // Error      none: fp32 quotients and products, correctly rounded, then rounded to the logits' type (kernels/reference/
 //            penalties.py).
 // Layout     threadIdx.y: row in the block; blockIdx.y: part of the row; threadIdx.x: item, a pack of N words.

@@ -12,9 +12,14 @@
 //            A score that is not finite counts as 0: a softmax row with NaN or +infinity, or all -infinity, picks experts
 //            0 .. k - 1 with weight 0 (upstream's rule, so that padding rows never name an expert twice). A choice that
 //            is NaN comes last. Rows marked as padding get the id -1; their weights stay.
-//            With a table, a row takes the experts table[token] in their order, whatever the choices; a token or expert that
-//            does not exist gives the id -1 and the weight 0. With an image bias, rows whose token is one of the five from
+//            With a table, a row takes the experts table[token] in their order, whatever the choices; a token or expert
+//            that does not exist gives the id -1 and the weight 0. With an image bias, rows whose token is one of the five from
 //            image_start on choose by it, in place of the bias and of the table.
+// Upstream   vLLM's csrc/libtorch_stable/moe/topk_softmax_kernels.cu and topk_softplus_sqrt_kernels.cu with these arguments,
+//            and router/fused_topk_bias_router.py of 0.32.0, for scores, ties, bias, padding, table and image tokens. Different
+//            on purpose: there a choice below -1 or below -10^4, by the number of experts, may name an expert twice; the
+//            factor is divided by the sum first, which overflows for tiny sums; log(1 + exp(x)) is 0 below -17; softplus_sqrt
+//            lets an infinite score pass.
 // Error      against the float64 oracle (kernels/reference/topk.py), relative, for scores and sums of at least 2^-126:
 //            (64 + experts / 16 + 2 d) 2^-24, d = the distance of a winner's logit from m (softmax; 0 otherwise). The
 //            order is that of the fp32 choices: choices further apart than their errors come in the oracle's order, equal
@@ -38,10 +43,10 @@ struct TopkArguments {
   float* weights;
   void* ids;
   int* source_rows;
-  const float* bias;    // [experts] or null
-  const bool* padding;  // [rows] or null
-  Ids tokens;           // [rows] or null
-  Ids table;            // [vocabulary, k] or null
+  const float* bias;        // [experts] or null
+  const bool* padding;      // [rows] or null
+  Ids tokens;               // [rows] or null
+  Ids table;                // [vocabulary, k] or null
   const float* image_bias;  // [experts] or null
   int64 image_start, vocabulary;
   int64 rows;

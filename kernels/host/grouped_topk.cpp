@@ -98,10 +98,7 @@ std::tuple<Tensor, Tensor> grouped_topk(
   check.dim(scores, 2);
   check.unit_stride(scores);
   check.float_type(bias);
-  check.dim(bias, 1);
-  check.size(bias, 0, scores.size(1));
-  check.contiguous(bias);
-  check.same_device(bias, scores);
+  check.vector(bias, bias.dtype, scores.size(1), scores);
   check.that(scoring == 0 || scoring == 1, "scoring_func must be 0 (scores as they are) or 1 (sigmoid)");
   check_sizes(check, scores, groups, winning_groups, k);
   Arguments a{};

@@ -56,9 +56,7 @@ void entries_of(
   check.same_device(*ids, in);
   a.ids = check.ids(*ids);
   if (!map.has_value()) return;
-  check.dtype(*map, ScalarType::Int);
-  check.contiguous(*map);
-  check.same_device(*map, in);
+  check.vector(*map, ScalarType::Int, map->numel(), in);
   a.map = map->as<const int>(), a.experts = map->numel();
 }
 

@@ -61,11 +61,7 @@ void apply_repetition_penalties_(
   check.float_type(logits);
   check.dim(logits, 2);
   check.unit_stride(logits);
-  check.dtype(penalties, logits.dtype);
-  check.dim(penalties, 1);
-  check.size(penalties, 0, logits.size(0));
-  check.contiguous(penalties);
-  check.same_device(penalties, logits);
+  check.vector(penalties, logits.dtype, logits.size(0), logits);
   Arguments a{};
   a.prompt_mask = mask_of(check, prompt_mask, logits), a.output_mask = mask_of(check, output_mask, logits);
   a.logits = logits.data, a.logit_stride = logits.stride(0), a.penalties = penalties.data;

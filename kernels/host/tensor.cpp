@@ -113,6 +113,14 @@ int Checker::small(std::int64_t value, const char* what) const {
   return static_cast<int>(value);
 }
 
+void Checker::vector(const View& view, ScalarType type, std::int64_t wanted, const View& as) const {
+  dtype(view, type);
+  dim(view, 1);
+  size(view, 0, wanted);
+  contiguous(view);
+  same_device(view, as);
+}
+
 Ids Checker::ids(const View& view) const {
   const bool wide = view.dtype == ScalarType::Long;
   if (!wide && view.dtype != ScalarType::Int && view.dtype != ScalarType::UInt32)

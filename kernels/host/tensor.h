@@ -61,6 +61,9 @@ class Checker {
   void shaped(const View& view, ScalarType dtype, std::initializer_list<std::int64_t> sizes, const View& as) const;
   int small(std::int64_t value, const char* what) const;  // fits an int
 
+  // `size` numbers of a type, one after the other, on the device of `as`.
+  void vector(const View& view, ScalarType type, std::int64_t size, const View& as) const;
+
   // A contiguous tensor of int32, uint32 or int64 as one list.
   Ids ids(const View& view) const;
 

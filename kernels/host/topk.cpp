@@ -121,21 +121,13 @@ void on_cpu(const Arguments& a, void (*score)(Scores&)) {
 
 const float* bias_of(const Checker& check, const std::optional<View>& bias, const View& gating) {
   if (!bias.has_value()) return nullptr;
-  check.dtype(*bias, ScalarType::Float);
-  check.dim(*bias, 1);
-  check.size(*bias, 0, gating.size(1));
-  check.contiguous(*bias);
-  check.same_device(*bias, gating);
+  check.vector(*bias, ScalarType::Float, gating.size(1), gating);
   return bias->as<const float>();
 }
 
 const bool* padding_of(const Checker& check, const std::optional<View>& padding, const View& gating) {
   if (!padding.has_value()) return nullptr;
-  check.dtype(*padding, ScalarType::Bool);
-  check.dim(*padding, 1);
-  check.size(*padding, 0, gating.size(0));
-  check.contiguous(*padding);
-  check.same_device(*padding, gating);
+  check.vector(*padding, ScalarType::Bool, gating.size(0), gating);
   return padding->as<const bool>();
 }
 
