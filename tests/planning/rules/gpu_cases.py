@@ -12,7 +12,7 @@ NO_CUSTOM = {"engine__extra_arguments": ["--disable-custom-all-reduce"]}
 MIXED = (v100(0), v100(1, name="Tesla V100-PCIE-16GB", memory_bytes=16935550976))
 CURE = "set engine.environment.NCCL_P2P_DISABLE='1' and engine.extra_arguments=[--disable-custom-all-reduce]"
 LIST = "list each GPU once, by index or by whole UUID; `nvidia-smi -L` prints both"
-TWO = {"limits__tensor_parallel": 2}
+TWO, V100 = {"limits__tensor_parallel": 2}, 34072428544
 
 
 def with_driver(version, **changes):
@@ -71,6 +71,12 @@ CASES = [
         ("driver", "driver 590.44.01 sees no GPU here, and R580 was the last branch that supports a V100", R580),
         on_v100(),
         machine=with_driver("590.44.01", gpus=()),
+    ),
+    Case(
+        "driver-without-volta",
+        ("driver", "driver 581.15 sees no GPU here, and R580 was the last branch that supports a V100", R580),
+        on_v100(),
+        machine=with_driver("581.15", gpus=()),
     ),
     Case("driver-without-volta", None, on_v100(), machine=with_driver("580.95.05", gpus=())),
     Case("driver-without-volta", None, on_v100(), machine=with_driver("590.44.01")),
@@ -179,39 +185,43 @@ CASES = [
             on_v100(hardware__gpu_memory_bytes=profile, **TWO),
             machine=gpus(gpus=MIXED),
         )
-        for profile in (34072428544, 12 * 10**9)
+        for profile in (34072428544, 12 * 10**9, 1)
     ),
-    Case(
-        "hardware-differs",
-        (
-            "hardware",
-            "the profile has NVLink, and no two of these GPUs are linked by it",
-            "choose a profile with interconnect=pcie",
-        ),
-        on_v100(hardware__gpu_memory_bytes=34072428544, hardware__interconnect="nvlink"),
-        machine=gpus(links=cases.links(4, "switch")),
+    *(
+        Case(
+            "hardware-differs",
+            (
+                "hardware",
+                "the profile has NVLink, and no two of these GPUs are linked by it",
+                "choose a profile with interconnect=pcie",
+            ),
+            on_v100(limits__tensor_parallel=ranks, hardware__gpu_memory_bytes=V100, hardware__interconnect="nvlink"),
+            machine=gpus(links=cases.links(4, "switch")),
+        )
+        for ranks in (2, 4)
     ),
     *(
         Case("hardware-differs", None, made, machine=facts)
         for made, facts in (
-            (on_v100(hardware__gpu_memory_bytes=34072428544, hardware__interconnect="nvlink"), gpus()),
-            (on_v100(hardware__gpu_memory_bytes=34072428544, hardware__interconnect="nvlink"), gpus(links=())),
-            (on_v100(hardware__gpu_memory_bytes=34072428544, hardware__interconnect="nvlink"), gpus(links=None)),
+            (on_v100(hardware__gpu_memory_bytes=V100, hardware__interconnect="nvlink"), gpus()),
+            (on_v100(hardware__gpu_memory_bytes=V100, hardware__interconnect="nvlink"), gpus(links=())),
+            (on_v100(hardware__gpu_memory_bytes=V100, hardware__interconnect="nvlink"), gpus(links=None)),
             (
-                on_v100(hardware__gpu_memory_bytes=34072428544, hardware__interconnect="nvlink", **TWO),
+                on_v100(hardware__gpu_memory_bytes=V100, hardware__interconnect="nvlink", **TWO),
                 gpus(links=(Link(0, 1, "nvlink", True), Link(0, 2, "switch", True))),
             ),
             (
-                on_v100(hardware__gpu_memory_bytes=34072428544, hardware__interconnect="nvlink", **TWO),
+                on_v100(hardware__gpu_memory_bytes=V100, hardware__interconnect="nvlink", **TWO),
                 gpus(links=(Link(0, 2, "switch", True), Link(2, 3, "switch", True))),
             ),
             (
-                on_v100(hardware__gpu_memory_bytes=34072428544, hardware__interconnect="pcie"),
+                on_v100(hardware__gpu_memory_bytes=V100, hardware__interconnect="pcie"),
                 gpus(links=cases.links(4, "switch")),
             ),
-            (on_v100(hardware__gpu_memory_bytes=34072428544 * 100 // 98), gpus()),
-            (on_v100(hardware__gpu_memory_bytes=34072428544 * 100 // 102), gpus()),
+            (on_v100(hardware__gpu_memory_bytes=V100 * 100 // 98), gpus()),
+            (on_v100(hardware__gpu_memory_bytes=V100 * 100 // 102), gpus()),
             (on_v100(hardware__gpu_memory_bytes=0, hardware__interconnect="nvlink"), gpus(links=cases.links(4, "x"))),
+            (on_v100(hardware__gpu_memory_bytes=100, **TWO), gpus(gpus=(v100(0, memory_bytes=97),))),
             (on_v100(hardware__gpu_memory_bytes=1), gpus(gpus=())),
             (config(hardware__gpu_memory_bytes=1), gpus()),
         )
@@ -236,6 +246,7 @@ CASES = [
         for made in (config(**TWO), on_v100(limits__tensor_parallel=1), on_v100(**CURED, **NO_CUSTOM))
     ),
     Case("peer-access-missing", None, on_v100(), machine=gpus()),
+    Case("peer-access-missing", None, on_v100(limits__tensor_parallel=1), machine=gpus(links=None)),
     waits(
         "peer-access-missing",
         "GPUs",
@@ -311,7 +322,7 @@ CASES = [
             config(),
             machine=gpus(processes=process(replaced=replaced)),
         )
-        for replaced, more in ((("/a.so",), ""), (("/a.so", "/b.so", "/c.so"), " and 2 more"))
+        for replaced, more in ((("/a.so",), ""), (("/a.so", "/b.so"), " and 1 more"))
     ),
     Case("replaced-libraries", None, config(), machine=gpus(processes=process())),
     Case("replaced-libraries", None, config(), machine=gpus(processes=None)),

@@ -249,6 +249,16 @@ CASES = [
     slow(16384, 1568, 15680, "set limits.max_num_batched_tokens=8192 limits.block_size=1600"),
     slow(7999, 1, 7999, "set limits.max_num_batched_tokens=8192", limits__prefix_caching=False),
     slow(8193, 1, 8193, "set limits.max_num_batched_tokens=8192", limits__prefix_caching=False),
+    slow(2048, 2048, 2048, "set limits.max_num_batched_tokens=8192 limits.block_size=2048", limits__block_size=2048),
+    slow(4096, 8016, 4096, "set limits.max_num_batched_tokens=8192 limits.block_size=8016", limits__block_size=8016),
+    slow(4096, 8192, 4096, "set limits.max_num_batched_tokens=8192 limits.block_size=8192", limits__block_size=8192),
+    slow(
+        4096,
+        8208,
+        4096,
+        "set limits.max_num_batched_tokens=8192 limits.prefix_caching=false",
+        limits__block_size=8208,
+    ),
     slow(8192, 2752, 5504, "set limits.max_num_batched_tokens=8192 limits.block_size=4000", limits__block_size=2752),
     Case(
         "chunk-loses-fast-prefill",
@@ -311,7 +321,7 @@ CASES = [
             (513, 0, 513, 512, []),
             (65, 7, 520, 512, []),
             (8, 0, 8, 7, ["--max-cudagraph-capture-size", "7"]),
-            (8, 0, 8, 4, ["--cudagraph-capture-sizes", "1", "4", "2", "--x", "9"]),
+            (8, 0, 8, 4, ["--cudagraph-capture-sizes", "4", "1", "2", "--x", "9"]),
             (8, 1, 16, 8, ["--compilation-config", '{"cudagraph_capture_sizes": [8, 1]}']),
             (8, 0, 8, 2, ['-cc={"cudagraph_capture_sizes": [2]}']),
         )

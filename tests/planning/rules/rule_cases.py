@@ -304,6 +304,13 @@ CASES = [
         cases.facts(config={"text_config": {"num_attention_heads": 32}}),
     ),
     *(Case("heads-not-divisible", None, config(limits__tensor_parallel=ranks)) for ranks in (0, 1, 2, 3, 4, 6, 12)),
+    Case("heads-not-divisible", None, config(), llama(num_attention_heads=15)),
+    Case(
+        "heads-not-divisible",
+        ("limits.tensor_parallel", "34 attention heads do not divide over 3 ranks", "use 1, 2"),
+        config(limits__tensor_parallel=3),
+        llama(num_attention_heads=34),
+    ),
     waits(
         "heads-not-divisible",
         "limits.tensor_parallel",
@@ -347,7 +354,15 @@ CASES = [
         config(limits__tensor_parallel=3),
     ),
     *(Case("kv-heads-not-divisible", None, config(limits__tensor_parallel=ranks)) for ranks in (0, 1, 2, 4, 8, 12)),
-    Case("kv-heads-not-divisible", None, config(limits__tensor_parallel=3), llama(num_key_value_heads=0)),
+    Case("kv-heads-not-divisible", None, config(), llama(num_key_value_heads=3)),
+    Case("kv-heads-not-divisible", None, config(limits__tensor_parallel=3), llama(num_key_value_heads=1)),
+    waits(
+        "kv-heads-not-divisible",
+        "limits.tensor_parallel",
+        "config.json does not say how many KV heads there are",
+        config(limits__tensor_parallel=3),
+        checkpoint=llama(num_key_value_heads=0),
+    ),
     *(
         Case(
             "dcp-needs-ranks",
@@ -363,7 +378,7 @@ CASES = [
     ),
     *(
         Case("dcp-needs-ranks", None, on_v100(dcp__size=dcp, limits__tensor_parallel=ranks), machine=gpus())
-        for dcp, ranks in ((1, 1), (1, 3), (2, 2), (2, 4), (4, 4))
+        for dcp, ranks in ((0, 1), (1, 1), (1, 3), (2, 2), (2, 4), (4, 4))
     ),
     Case(
         "dcp-on-cpu",

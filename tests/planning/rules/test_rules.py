@@ -1,26 +1,21 @@
 """Each rule against its cases; a rule without a case fails here."""
 
+import importlib.util
 import re
 from pathlib import Path
 
 import cases
-import doctor_cases
-import gpu_cases
-import layout_cases
-import model_cases
 import pytest
-import rule_cases
 from rule_cases import Case, absent
+from rule_sets import CASES, SEVERITIES
 
 from toolkit.planning.plan import Finding, Severity
+from toolkit.planning.rules.computed import COMPUTED
 from toolkit.planning.rules.page import PAGE, page, templates
 from toolkit.planning.rules.registry import ALL_RULES, MEANINGLESS, MODULES, RULES, check
 from toolkit.planning.rules.rule import Context
 
 ROOT = Path(__file__).parents[3]
-SETS = (rule_cases, model_cases, layout_cases, gpu_cases, doctor_cases)
-CASES = [case for part in SETS for case in part.CASES]
-SEVERITIES = {rule: severity for part in SETS for rule, severity in part.SEVERITIES.items()}
 
 
 def findings(case: Case) -> list[Finding]:
@@ -127,3 +122,32 @@ def test_the_page_shows_what_a_rule_says(case):
 
 def _pattern(template: str) -> str:
     return ".*".join(re.escape(part) for part in template.split("…"))
+
+
+def test_every_finding_of_planning_is_a_rule_or_listed():
+    """Findings that planning makes by itself, read from its sources."""
+    made = set()
+    for file in (ROOT / "toolkit" / "planning").rglob("*.py"):
+        if file.parent.name != "rules":
+            made |= set(re.findall(r'Finding\(\s*"([\w-]+)"', file.read_text(encoding="utf-8")))
+    listed = {computed.id for computed in COMPUTED}
+    assert made == listed, "list it in toolkit/planning/rules/computed.py and run `invoke docs`"
+    assert listed.isdisjoint(rule.id for rule in ALL_RULES)
+
+
+UPSTREAM = [
+    (item.id, *found)
+    for item in (*ALL_RULES, *COMPUTED)
+    for found in re.findall(r"vLLM 0\.32 ([\w/]+\.py)(?:: ([\w ]+))?", item.reference)
+]
+
+
+@pytest.mark.parametrize(("rule", "file", "name"), UPSTREAM, ids=[f"{rule}-{name}" for rule, _, name in UPSTREAM])
+def test_a_reference_to_upstreams_source_leads_there(rule, file, name):
+    spec = importlib.util.find_spec("vllm")
+    if spec is None or spec.origin is None:
+        pytest.skip("vLLM is not installed here")
+    source = Path(spec.origin).parent / file
+    assert source.is_file()
+    if name and " " not in name:
+        assert name in source.read_text(encoding="utf-8")

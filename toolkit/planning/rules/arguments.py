@@ -57,7 +57,7 @@ def graphs_too_small(context: Context) -> Iterator[Problem]:
     if not config.engine.compile:
         return
     rows = config.limits.max_num_seqs * (1 + config.speculative.tokens)
-    largest = largest_graph(config.engine.extra_arguments, min(2 * rows, LARGEST_GRAPH))
+    largest = largest_graph(config.engine.extra_arguments)
     if largest < rows:
         yield Problem(
             "limits.max_num_seqs",
@@ -67,8 +67,8 @@ def graphs_too_small(context: Context) -> Iterator[Problem]:
         )
 
 
-def largest_graph(arguments: Sequence[str], otherwise: int) -> int:
-    """The most rows of a captured graph that the arguments ask for."""
+def largest_graph(arguments: Sequence[str]) -> int:
+    """The most rows of a captured graph: what the arguments ask for, or up to what the engine goes by itself."""
     most = value_of(arguments, "--max-cudagraph-capture-size")
     if most is not None and most.isdecimal():
         return int(most)
@@ -77,10 +77,10 @@ def largest_graph(arguments: Sequence[str], otherwise: int) -> int:
         try:
             sizes = json.loads(settings).get("cudagraph_capture_sizes")
         except ValueError:
-            return otherwise  # the engine refuses it by itself
+            return LARGEST_GRAPH  # the engine refuses it by itself
         if isinstance(sizes, list) and sizes and all(isinstance(size, int) for size in sizes):
             return int(max(sizes))
-    return max(_listed(arguments), default=otherwise)
+    return max(_listed(arguments), default=LARGEST_GRAPH)
 
 
 def _listed(arguments: Sequence[str]) -> Iterator[int]:

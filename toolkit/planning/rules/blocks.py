@@ -14,6 +14,8 @@ from toolkit.planning.switch_values import settle
 FAST_ROWS = (8000, 8192)
 """Rows of one step for which the fast prefill of 256-element heads is taken."""
 FAST_HEAD_DIM = 256
+UNIT = 16
+"""Tokens that a block is a multiple of on a V100."""
 NO_BLOCK = "the size of a block is not known"
 
 
@@ -96,8 +98,10 @@ def _better(block: int) -> str:
     """What brings steps into the fast range: a budget, and where no number of blocks does, the next block that fits."""
     if block == 1:
         return "set limits.max_num_batched_tokens=8192"
-    larger = (size for size in range(block, FAST_ROWS[1] + 1) if size % 16 == 0)
-    size = next(size for size in larger if FAST_ROWS[1] // size * size >= FAST_ROWS[0])
+    larger = (size for size in range(UNIT, FAST_ROWS[1] + UNIT, UNIT) if size >= block)
+    size = next((size for size in larger if FAST_ROWS[1] // size * size >= FAST_ROWS[0]), None)
+    if size is None:
+        return "set limits.max_num_batched_tokens=8192 limits.prefix_caching=false"
     return f"set limits.max_num_batched_tokens=8192 limits.block_size={size}"
 
 

@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from toolkit.planning.plan import Severity
+from toolkit.planning.rules.computed import COMPUTED
 from toolkit.planning.rules.registry import MODULES
 from toolkit.planning.rules.rule import Rule, no_shapes, no_tensors, not_looked_at
 
@@ -31,7 +32,7 @@ WEIGHT = {Severity.refuse: "refuses", Severity.warn: "warns", Severity.info: "no
 
 def page() -> str:
     """The page's text."""
-    return "\n".join([HEADER, INTRODUCTION, *_sections()]) + "\n"
+    return "\n".join([HEADER, INTRODUCTION, *_sections(), *_computed()]) + "\n"
 
 
 def _sections() -> Iterator[str]:
@@ -39,6 +40,15 @@ def _sections() -> Iterator[str]:
         yield f"## {_first_line(module.__doc__).removeprefix('Rules about ').rstrip('.').capitalize()}\n"
         for rule in module.RULES:
             yield from _entry(rule, module)
+
+
+def _computed() -> Iterator[str]:
+    yield "## What comes with the sizes\n"
+    yield "These are found while memory and capacity are computed; they name the numbers.\n"
+    yield "| finding | | must hold | reference |"
+    yield "|---|---|---|---|"
+    for computed in COMPUTED:
+        yield f"| `{computed.id}` | {WEIGHT[computed.severity]} | {computed.title} | {computed.reference} |"
 
 
 def _entry(rule: Rule, module: ModuleType) -> Iterator[str]:

@@ -18,11 +18,11 @@ def text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def heads_not_divisible(context: Context) -> Iterator[Problem]:
     """Each rank needs the same number of query heads."""
-    ranks = context.config.limits.tensor_parallel
+    ranks = max(context.config.limits.tensor_parallel, 1)  # fewer is sizes-positive's
     heads = text_config(context.checkpoint.config).get("num_attention_heads")
     if not isinstance(heads, int):
         yield unknown("limits.tensor_parallel", "config.json does not say how many attention heads there are")
-    elif ranks >= 1 and heads % ranks:
+    elif heads % ranks:
         fitting = [str(count) for count in range(1, min(heads, 16) + 1) if heads % count == 0]
         yield Problem(
             "limits.tensor_parallel",
@@ -33,12 +33,12 @@ def heads_not_divisible(context: Context) -> Iterator[Problem]:
 
 def kv_heads_not_divisible(context: Context) -> Iterator[Problem]:
     """KV heads are split evenly, or each is copied to the same number of ranks."""
-    ranks = context.config.limits.tensor_parallel
+    ranks = max(context.config.limits.tensor_parallel, 1)
     text = text_config(context.checkpoint.config)
     heads = text.get("num_key_value_heads", text.get("num_attention_heads"))  # as many as query heads if it is absent
-    if not isinstance(heads, int):
+    if not isinstance(heads, int) or heads < 1:
         yield unknown("limits.tensor_parallel", "config.json does not say how many KV heads there are")
-    elif heads >= 1 and ranks >= 1 and max(heads, ranks) % min(heads, ranks):
+    elif max(heads, ranks) % min(heads, ranks):
         yield Problem(
             "limits.tensor_parallel",
             f"{heads} KV heads neither divide over nor repeat evenly on {ranks} ranks",
@@ -49,7 +49,7 @@ def kv_heads_not_divisible(context: Context) -> Iterator[Problem]:
 def dcp_needs_ranks(context: Context) -> Iterator[Problem]:
     """The ranks that share a cache are a part of the tensor-parallel ranks."""
     dcp, ranks = context.config.dcp.size, context.config.limits.tensor_parallel
-    if dcp > 1 and ranks % dcp:
+    if ranks % max(dcp, 1):
         yield Problem(
             "dcp.size",
             f"{dcp} ranks cannot share a cache out of {ranks} tensor-parallel ranks",

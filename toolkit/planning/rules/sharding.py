@@ -8,7 +8,7 @@ from toolkit.planning.plan import Severity
 from toolkit.planning.rules.arguments import value_of
 from toolkit.planning.rules.rule import Context, Problem, Rule, no_shapes, unknown
 
-SPARSE_SIZES = (1, 2)
+SPARSE_SIZE = 2
 """Ranks that sparse attention (QSA) can share a cache over."""
 
 
@@ -62,7 +62,7 @@ def dcp_with_sparse_attention(context: Context) -> Iterator[Problem]:
     dcp, indexer = context.config.dcp, context.geometry.indexer
     if indexer is None:
         return
-    if dcp.size not in SPARSE_SIZES:
+    if dcp.size != SPARSE_SIZE:
         yield Problem(
             "dcp.size", f"sparse attention shares a cache over 2 ranks, not over {dcp.size}", "use dcp=1 or dcp=2"
         )

@@ -1,0 +1,66 @@
+"""Findings that come with the sizes of a plan, and not from a rule's own check; docs/rules.md lists them as well."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from toolkit.planning.plan import Severity
+
+
+@dataclass(frozen=True)
+class Computed:
+    """One finding of planning/make.py or planning/memory/fits.py."""
+
+    id: str
+    title: str
+    severity: Severity
+    reference: str
+
+
+REQUEST_MEMORY = "vLLM 0.32 v1/worker/utils.py: request_memory"
+COMPUTED = (
+    Computed(
+        "capacity-unknown",
+        "The model's shapes give a capacity",
+        Severity.warn,
+        "vLLM 0.32 v1/core/kv_cache_utils.py: get_kv_cache_groups",
+    ),
+    Computed("geometry-unknown", "The planner knows all of config.json that counts", Severity.info, "docs/plan.md"),
+    Computed("memory-unknown", "Every purpose of memory has a number", Severity.info, "docs/plan.md"),
+    Computed(
+        "kv-too-small",
+        "One full request fits into the cache",
+        Severity.refuse,
+        "vLLM 0.32 v1/core/kv_cache_utils.py: check_enough_kv_cache_memory",
+    ),
+    Computed("gpu-memory-short", "What is certain fits into a GPU", Severity.refuse, REQUEST_MEMORY),
+    Computed("gpu-memory-tight", "It fits with all margins", Severity.warn, "1CatAI/1Cat-vLLM issues 8 and 76"),
+    Computed(
+        "host-memory-short",
+        "What stays in the host's memory fits there",
+        Severity.warn,
+        "1CatAI/1Cat-vLLM pull request 471",
+    ),
+    Computed(
+        "locked-memory-short",
+        "A process may lock what it has to",
+        Severity.warn,
+        "getrlimit(2), RLIMIT_MEMLOCK; 1CatAI/1Cat-vLLM pull request 646",
+    ),
+    Computed(
+        "embedding-on-disk",
+        "The n-gram embedding is where vLLM can read it",
+        Severity.refuse,
+        "vLLM 0.32 config/engram.py",
+    ),
+    Computed("capacity-estimate", "The capacity is known before the start", Severity.info, "docs/plan.md"),
+    Computed("target-out-of-range", "A target means something", Severity.refuse, "docs/config.md, section 'limits'"),
+    Computed(
+        "target-and-memory", "A target has something to decide", Severity.refuse, "docs/config.md, section 'limits'"
+    ),
+    Computed("cache-target", "What a target comes to is said", Severity.info, "docs/config.md, section 'limits'"),
+    Computed("capacity-not-reported", "The engine's log says its capacity", Severity.info, "docs/serve.md"),
+    Computed("context-differs", "The engine serves the planned context", Severity.warn, "docs/serve.md"),
+    Computed("capacity-differs", "The engine has the planned blocks", Severity.warn, "docs/serve.md"),
+    Computed("draft-not-here", "The draft model is on this machine", Severity.warn, "docs/serve.md"),
+)
