@@ -33,7 +33,7 @@ def run(composed: Composed[BuildConfig]) -> int:
     folder = Path(config.folder).absolute()
     tell("building the native wheel; the first time compiles everything")
     wheel = build_wheel(root, folder, cache=user_cache_path("volta-toolkit") / "toolchain", jobs=config.jobs)
-    return report_on(check_wheel(wheel), wheel, config.output, manifest=folder / "package-manifest.json")
+    return report_on(check_wheel(wheel), config.output, manifest=folder / "package-manifest.json")
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from pathlib import Path
 from toolkit.config.composed import Composed
 from toolkit.config.schema.verbs import CheckWheelConfig, Output
 from toolkit.native.check import Report, check_wheel
+from toolkit.native.check.text import text
 from toolkit.streams import say
 from toolkit.verb import run_verb
 
@@ -22,27 +23,16 @@ def main() -> None:
 
 def run(composed: Composed[CheckWheelConfig]) -> int:
     """Check one wheel; 5 where something is wrong."""
-    path = Path(composed.config.wheel)
-    return report_on(check_wheel(path), path, composed.config.output)
+    return report_on(check_wheel(Path(composed.config.wheel)), composed.config.output)
 
 
-def report_on(report: Report, wheel: Path, output: Output, manifest: Path | None = None) -> int:
+def report_on(report: Report, output: Output, manifest: Path | None = None) -> int:
     """Print what was found, keep the manifest if a place is named, and return the exit code."""
     document = json.dumps(report.manifest, indent=2)
     if manifest is not None:
         manifest.write_text(document + "\n", encoding="utf-8")
-    say(document if output is Output.json else _text(report, wheel))
+    say(document if output is Output.json else text(report))
     return 0 if report.passed else FAILED
-
-
-def _text(report: Report, wheel: Path) -> str:
-    verdicts = {True: "runs on a V100", False: "does not run on a V100", None: "carries no GPU code"}
-    lines = [f"{wheel}: {verdicts[report.manifest['runs_on_v100']]}"]
-    for finding in report.findings:
-        lines.append(f"  {finding}")
-        lines += [f"    fix: {finding.fix}"] if finding.fix else []
-    lines.append("passed every check" if report.passed else f"failed: {len(report.findings)} findings")
-    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -88,3 +88,22 @@ def fat_binary(*targets):
         + len(body).to_bytes(8, "little")
         + body
     )
+
+
+def foreign_wheel(folder, libraries):
+    """A wheel that is not ours, with libraries that carry device code for the given (kind, arch) targets."""
+    members = {}
+    for name, targets in libraries.items():
+        (folder / "fat.bin").write_bytes(fat_binary(*targets))
+        assembly = (
+            f'__asm__(".section .nv_fatbin,\\"a\\"\\n.incbin \\"{folder}/fat.bin\\"\\n.text\\n");' if targets else ""
+        )
+        members[name] = library(folder, code=f"{assembly} int sample = 1;")
+    base = folder / "other-1.0-py3-none-manylinux_2_31_x86_64.whl"
+    with zipfile.ZipFile(base, "w") as archive:
+        archive.writestr("other-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: other\nVersion: 1.0\n")
+        archive.writestr("other-1.0.dist-info/WHEEL", "Tag: py3-none-manylinux_2_31_x86_64\n")
+        archive.writestr("other-1.0.dist-info/RECORD", "")
+    out = folder / "out"
+    out.mkdir()
+    return altered(base, out, members)

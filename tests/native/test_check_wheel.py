@@ -1,16 +1,15 @@
 """One altered wheel for each rule: the rule finds it, and nothing else does."""
 
-import dataclasses
 import json
 import re
-import zipfile
 
 import pytest
-from library_samples import LIBRARY, altered, changed, entries_of, fat_binary, library, stub
+from library_samples import LIBRARY, altered, changed, entries_of, foreign_wheel, library, stub
 
 from toolkit.errors import CheckFailedError
 from toolkit.native import container
 from toolkit.native.check import check_wheel
+from toolkit.native.check.text import text
 from toolkit.native.check.wheel import Wheel
 
 
@@ -195,27 +194,44 @@ def test_no_wheel_at_all(tmp_path):
         check_wheel(path)
 
 
+SM70, NEWER, OLD_PTX = (2, 70), [(2, 75), (1, 80)], (1, 52)
+CANNOT = "it cannot run on a V100: it carries sm_75, compute_80"
+
+
 @pytest.mark.parametrize(
-    ("targets", "runs", "message"),
+    ("libraries", "runs", "verdict", "messages"),
     [
-        ([(2, 70), (2, 90)], True, None),
-        ([(1, 52)], True, None),
-        ([(2, 75), (1, 80)], False, "it cannot run on a V100: it carries sm_75, compute_80"),
+        ({"a/_C.so": [SM70, (2, 90)]}, True, "runs on a V100", []),
+        ({"a/_C.so": [OLD_PTX]}, True, "runs on a V100", []),
+        ({"a/_C.so": NEWER}, False, "does not run on a V100", [CANNOT]),
+        (
+            {"a/_C.so": [SM70, SM70], "a/_flash.so": NEWER, "a/host.so": []},
+            False,
+            "1 of 2 libraries with GPU code run on a V100",
+            [CANNOT],
+        ),
+        ({"a/host.so": []}, None, "carries no GPU code", []),
     ],
 )
-def test_anyones_wheel_is_read_for_its_architectures(tmp_path, targets, runs, message):
-    section = fat_binary(*targets)
-    (tmp_path / "fat.bin").write_bytes(section)
-    assembly = f'__asm__(".section .nv_fatbin,\\"a\\"\\n.incbin \\"{tmp_path}/fat.bin\\"\\n.text\\n");'
-    data = library(tmp_path, code=f"{assembly} int sample = 1;")
-    base = tmp_path / "other-1.0-py3-none-manylinux_2_31_x86_64.whl"
-    with zipfile.ZipFile(base, "w") as archive:
-        archive.writestr("other-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: other\nVersion: 1.0\n")
-        archive.writestr("other-1.0.dist-info/WHEEL", "Tag: py3-none-manylinux_2_31_x86_64\n")
-        archive.writestr("other-1.0.dist-info/RECORD", "")
-    folder = tmp_path / "out"
-    folder.mkdir()
-    report = check_wheel(altered(base, folder, {"other/_C.so": data}))
+def test_anyones_wheel_is_read_for_its_architectures(libraries, runs, verdict, messages, tmp_path):
+    report = check_wheel(foreign_wheel(tmp_path, libraries))
     assert report.manifest["runs_on_v100"] is runs
-    assert [finding.message for finding in report.findings] == ([message] if message else [])
-    assert dataclasses.is_dataclass(report)
+    assert [finding.message for finding in report.findings] == messages
+    assert text(report).splitlines()[0] == f"other-1.0-py3-none-manylinux_2_31_x86_64.whl: {verdict}"
+
+
+def test_the_text_says_what_each_library_carries(tmp_path):
+    lines = text(check_wheel(foreign_wheel(tmp_path, {"a/_C.so": [SM70, SM70], "a/_flash.so": NEWER}))).splitlines()
+    assert lines[1:] == [
+        "  runs on a V100  a/_C.so: sm_70 (2)",
+        "  does not        a/_flash.so: sm_75 (1), compute_80 (1)",
+        f"  no-sm70: a/_flash.so: {CANNOT}",
+        "failed: 1 findings",
+    ]
+
+
+def test_many_private_paths_of_a_library_are_one_finding(with_library):
+    paths = "".join(f'const char *volta_{name} = "/home/alice/work/{name}.cu";' for name in "abc")
+    assert with_library(code=paths) == [
+        ("private-path", "it holds a path of the build machine: /home/alice/work/a.cu (and 2 more)")
+    ]

@@ -47,11 +47,11 @@ def _needed(image: Image, policy: Policy) -> Iterator[Finding]:
     for library in image.needed:
         if library in policy.needed:
             continue
+        message = f"it needs {library}, which no allowed package provides"
+        fix = f"allowed: {', '.join(sorted(policy.needed))}"
         if re.fullmatch(r"lib(?:cudart|cublas|cublasLt|nvrtc)\.so\.13", library):
-            message = f"it needs {library}: CUDA 13 has no SM70"
-        else:
-            message = f"it needs {library}, which no allowed package provides"
-        yield Finding("elf-needed", image.name, message, f"allowed: {', '.join(sorted(policy.needed))}")
+            message, fix = f"it needs {library}: CUDA 13 has no SM70", "a build with CUDA 12"
+        yield Finding("elf-needed", image.name, message, fix)
 
 
 def _versions(image: Image, policy: Policy) -> Iterator[Finding]:
@@ -73,9 +73,11 @@ def _private_paths(image: Image) -> Iterator[Finding]:
         if name.startswith(_TEXT_SECTIONS)
         for match in _PRIVATE.findall(data)
     }
-    for path in sorted(found)[:5]:
+    if found:
+        first, *others = sorted(found)
+        more = f" (and {len(others)} more)" if others else ""
         fix = "compile with -ffile-prefix-map, and strip"
-        yield Finding("private-path", image.name, f"it holds a path of the build machine: {path}", fix)
+        yield Finding("private-path", image.name, f"it holds a path of the build machine: {first}{more}", fix)
 
 
 def _stable_abi(image: Image) -> Iterator[Finding]:

@@ -63,17 +63,22 @@ def _manifest(wheel: Wheel, findings: list[Finding], used: dict[str, Any]) -> di
 
 def _runs_on_v100(wheel: Wheel) -> bool | None:
     """Whether every library with device code has some that a V100 takes; None if none has device code."""
-    carried = [targets for targets in map(device.targets, wheel.images.values()) if targets]
-    if not carried:
-        return None
-    return all(any(device_rules.runs_on_v100(target) for target in targets) for targets in carried)
+    verdicts = [_library_runs(device.targets(image)) for image in wheel.images.values()]
+    carrying = [verdict for verdict in verdicts if verdict is not None]
+    return all(carrying) if carrying else None
+
+
+def _library_runs(targets: tuple[device.Target, ...]) -> bool | None:
+    return any(map(device_rules.runs_on_v100, targets)) if targets else None
 
 
 def _library(image: Image) -> dict[str, Any]:
+    targets = device.targets(image)
     return {
         "needed": list(image.needed),
         "highest_versions": _highest(image),
-        "device_code": [asdict(target) | {"target": str(target)} for target in device.targets(image)],
+        "runs_on_v100": _library_runs(targets),
+        "device_code": [asdict(target) | {"target": str(target)} for target in targets],
     }
 
 
