@@ -16,7 +16,10 @@ def root():
 def built(root, tmp_path_factory):
     """The native library of this checkout, compiled if it is not up to date."""
     from toolkit.native import build
+    from toolkit.native.toolchain import host_compiler
 
+    if host_compiler() is None:
+        pytest.skip("no C++ compiler here: apt-get install g++")
     cache = root / "build"  # shared by every run of this checkout
     return build.build_wheel(root, tmp_path_factory.mktemp("dist"), cache=cache, jobs=1)
 

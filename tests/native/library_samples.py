@@ -1,8 +1,11 @@
 """Small libraries and altered wheels, made for one fault each."""
 
+import shutil
 import subprocess
 import zipfile
 from dataclasses import replace
+
+import pytest
 
 from toolkit.native import container
 from toolkit.native.check.wheel import Wheel, record_entry
@@ -52,6 +55,8 @@ def changed(entries, name, **values):
 
 def library(folder, entries=(), code="int volta_sample = 1;", flags=()):
     """The bytes of a small shared library with a device code container."""
+    if shutil.which("gcc") is None:
+        pytest.skip("no C compiler here: apt-get install gcc")
     source, assembly, blob, target = (folder / name for name in ("a.c", "b.S", "c.volta", "d.so"))
     source.write_text(code)
     blob.write_bytes(container.pack(entries))

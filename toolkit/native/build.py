@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from toolkit.errors import CheckFailedError
-from toolkit.native.toolchain import Toolchain, find
+from toolkit.native.toolchain import Toolchain, find, host_compiler
 
 WHEEL_TAG = "py3-none-manylinux_2_28_x86_64"
 _SOURCES = ("kernels", "toolkit", "conf", "recipes", "pyproject.toml")
@@ -44,6 +44,12 @@ def build_wheel(root: Path, output: Path, *, cache: Path, jobs: int = 0) -> Path
             "the build backend is not installed in this environment",
             why="scikit-build-core runs the compiler and writes the wheel",
             fix='pip install "scikit-build-core>=1.1,<2" cmake ninja',
+        )
+    if host_compiler() is None:
+        raise CheckFailedError(
+            "there is no C++ compiler on this machine",
+            why="the host part of the native library is C++17",
+            fix="apt-get install g++",
         )
     folder = root / "build" / "native"
     folder.mkdir(parents=True, exist_ok=True)

@@ -43,6 +43,12 @@ def find(root: Path, cache: Path) -> Toolchain:
     )
 
 
+def host_compiler() -> str | None:
+    """The C++ compiler that CMake will take: the one in CXX, or the system's; None if there is none."""
+    candidates = (os.environ.get("CXX", ""), "c++", "g++", "clang++")
+    return next((found for name in candidates if name and (found := shutil.which(name.split()[0]))), None)
+
+
 def torch_package() -> Path:
     """The folder of the installed torch, found without importing it."""
     spec = importlib.util.find_spec("torch")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
+import shutil
 import signal
 import sys
 import tomllib
@@ -115,6 +116,8 @@ def run(arguments: Sequence[str]) -> int:
         say(f"ready: {place.python}")
         return 0
     if verb == "test":
+        if shutil.which("c++") is None:
+            say("no C++ compiler: tests that build the native library are skipped (apt-get install g++ for them)")
         os.chdir(ROOT)
     become(place, command(verb, rest))
     return 1

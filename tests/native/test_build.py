@@ -1,0 +1,14 @@
+import pytest
+
+from toolkit.errors import CheckFailedError
+from toolkit.native.build import build_wheel
+
+
+def test_a_machine_without_a_compiler_is_told_what_to_install(root, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    with pytest.raises(CheckFailedError) as caught:
+        build_wheel(root, tmp_path / "dist", cache=root / "build")
+    assert caught.value.what == "there is no C++ compiler on this machine"
+    assert caught.value.fix == "apt-get install g++"
+    assert not (tmp_path / "dist").exists()
