@@ -117,6 +117,7 @@ def _sampling() -> Iterator[Case]:
         yield _case(name, support.random_rows, dtype, vocabulary, width)
     yield _case("topk_topp_support-own-parameters", support.every_row_has_its_own_parameters)
     yield _case("topk_topp_support-ties", support.ties)
+    yield _case("topk_topp_support-top-p-alone", support.top_p_alone)
     yield Case("topk_topp_support-special-rows", lambda device, _seed: support.special_rows(device))
     for number, batch in enumerate(rejection.BATCHES):
         yield _case(f"compact_rejection-batch{number}-like-dense", rejection.like_dense, batch)

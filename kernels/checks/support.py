@@ -67,13 +67,10 @@ def _as_expected(made: Support, logits: Tensor, by: Params, what: str) -> None:
     """Every row against the oracle, bit for bit, and its probabilities against float64 without any agreed order."""
     wide, width = logits.cpu(), made.tokens.size(1)
     for row in range(logits.size(0)):
-        wanted = oracle.support(wide[row], *by.of_row(row))
-        count = int(made.counts[row])
-        if len(wanted) > width:
-            assert count == -1, f"{what}: row {row} does not fit"
-            wanted = {}
-        else:
-            assert count == len(wanted), f"{what}: row {row} has {count} tokens, not {len(wanted)}"
+        support = oracle.support(wide[row], *by.of_row(row), width)
+        wanted, count = support or {}, int(made.counts[row])
+        expected = -1 if support is None else len(support)
+        assert count == expected, f"{what}: row {row} has {count} tokens, not {expected}"
         ids, shares = made.tokens[row].tolist(), made.probabilities[row].cpu()
         assert ids == list(wanted) + [-1] * (width - len(wanted)), f"{what}: tokens of row {row}"
         padded = torch.zeros(width)
@@ -136,6 +133,27 @@ def ties(device: str, seed: int) -> None:
     made = make(logits, equal, 64)
     _as_expected(made, logits, equal, "zeros of both signs")
     assert made.counts.tolist() == [1, 64, 32, 1]
+
+
+def top_p_alone(device: str, seed: int) -> None:
+    """Top-k is off, or leaves more than there is room for: what top-p keeps where it fits, and -1 where not."""
+    g = generator(device, seed)
+    rows, width = 40, 100
+    logits = torch.randn(rows, 7001, generator=g, device=device)
+    logits *= torch.tensor([9.0, 5.0, 3.0, 1.0], device=device).repeat(10).unsqueeze(1)
+    logits[::9] = (logits[::9] * 4).round() / 4  # ties at the border of top-k
+    logits[5, 100:] = float("-inf")
+    logits[6, 1000:] = float("nan")
+    by = Params(
+        torch.tensor([0.5, 1.0, 0.8, 1.3, 0.6, 1.0, 0.3, 0.7, 0.0, 1.0], device=device).repeat(4),
+        torch.tensor([0, 7001, 101, 2000, -1], dtype=torch.int32, device=device).repeat(8),
+        torch.tensor([0.9, 0.5, 0.99, 0.05, 1.0, 0.7, 0.95, 0.3], device=device).repeat(5),
+    )
+    made = make(logits, by, width)
+    _as_expected(made, logits, by, "top-p alone")
+    counts = made.counts.tolist()
+    assert sum(count == -1 for count in counts) >= 5, "some do not fit"
+    assert sum(count > 1 for count in counts) >= 12, "some do"
 
 
 def special_rows(device: str) -> None:

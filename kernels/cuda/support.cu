@@ -11,11 +11,14 @@
 //
 // Contract   logits[row, token] in fp16 or fp32 with unit token stride; temperature, top_k and top_p by request, request_of_row
 //            says which (or null: row r is request r). tokens and probabilities hold up to `width` <= 1024 of a row; behind the
-//            last one come -1 and 0. A support that top-k does not hold to `width` tokens is not made: its count is -1, and the
-//            caller takes a dense path (it knows every k beforehand).
+//            last one come -1 and 0. A support of more tokens than that is not made: its count is -1, and the caller takes a
+//            dense path. With k from 1 to `width` it cannot happen, and every k is known beforehand.
 // Error      tokens and counts are exact, and probabilities have the same bits on CPU and GPU: sums and exponentials are float64
 //            with one order of operations (kernels/reference/support.py); against exact numbers 2^-24 relative.
-// Order      sums go along the order of the tokens, from the first on.
+// Order      sums go along the order of the tokens, from the first on. Where top-k leaves more than `width` tokens, the sum over
+//            all of them, which top-p takes its share of, is made otherwise: slot t of 1,024 adds up the w of ids t, t + 1024, ...
+//            whose logits are above the k-th; the slots become one by halving (slot i plus slot i + 512, then i + 256, ...); and
+//            the w of the k-th, as often as it belongs to them, is added.
 // Layout     one block of 1,024 threads a row.
 // Resources  about 25 KiB of shared memory, at most 64 registers, no spills.
 // Method     the k-th largest logit by radix selection (11 + 11 + 10 bits of its ordered bits), lanes of equal digits adding up
@@ -153,16 +156,44 @@ __device__ __forceinline__ void collect(
   __syncthreads();
 }
 
-// Leaves in work.kept how many of the ordered weights top-p keeps, and in work.sum their sum.
-__device__ __forceinline__ void cut(int size, float top_p, Workspace& work) {
-  double total = 0.0, before = 0.0;
-  const bool limited = top_p < 1.0f;
-  if (limited)
+// x of ordered bits, and the weight of an x.
+__device__ __forceinline__ float scaled(unsigned key, float temperature) { return __fdiv_rn(number_of(key), temperature); }
+__device__ __forceinline__ double weight_of(float x, float largest) {
+  return x == largest ? 1.0 : exponential(plus(x, -static_cast<double>(largest)));
+}
+
+// The sum of w over what top-k leaves, when that is more than there is room for.
+template <typename Key>
+__device__ __forceinline__ double mass(
+    const Key& key_of, int count, const Selected& border, float temperature, float largest, double* slots) {
+  double own = 0.0;
+  for (int id = threadIdx.x; id < count; id += kThreads)
+    if (const unsigned key = key_of(id); key > border.key) own = plus(own, weight_of(scaled(key, temperature), largest));
+  slots[threadIdx.x] = own;
+  for (int half = kThreads / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (threadIdx.x < half) slots[threadIdx.x] = plus(slots[threadIdx.x], slots[threadIdx.x + half]);
+  }
+  __syncthreads();
+  const double sum = slots[0];
+  __syncthreads();
+  return plus(sum, times(border.wanted, weight_of(scaled(border.key, temperature), largest)));
+}
+
+// Leaves in work.kept how many of the ordered weights top-p keeps, and in work.sum their sum. `total` is the sum of all that
+// top-k leaves, or negative when these `size` are all. kept becomes -1 if what top-p keeps goes on behind them.
+__device__ __forceinline__ void cut(int size, float top_p, double total, Workspace& work) {
+  const bool limited = top_p < 1.0f, all = total < 0.0;
+  double before = 0.0;
+  if (limited && all) {
+    total = 0.0;
     for (int i = 0; i < size; ++i) total = plus(total, work.weights[i]);
+  }
   const double limit = times(top_p, total);
   int kept = 0;
   while (kept < size && (kept == 0 || !limited || before < limit)) before = plus(before, work.weights[kept++]);
-  work.kept = kept, work.sum = before;
+  work.kept = !all && (!limited || before < limit) ? -1 : kept;
+  work.sum = before;
 }
 
 template <typename T>
@@ -177,14 +208,20 @@ __device__ __forceinline__ void support(const SupportArguments<T>& a, Workspace&
   const int64 row = blockIdx.x;
   const int request = a.request_of_row == nullptr ? static_cast<int>(row) : a.request_of_row[row];
   if (request < 0 || request >= a.requests) return finish(a, row, 0);
-  const float temperature = a.temperature[request];
-  const bool greedy = !(temperature > 0.0f);
+  const bool greedy = !(a.temperature[request] > 0.0f);
+  const float temperature = greedy ? 1.0f : a.temperature[request], top_p = a.top_p[request];
   const int k = greedy ? 1 : a.top_k[request] <= 0 ? a.vocabulary : a.top_k[request];
   const T* logits = a.logits + row * a.row_stride;
   const auto key_of = [logits](int id) { return ordered_bits(to_float(logits[id])); };
-  const Selected border = select(a.vocabulary, k, key_of, work.bins);
-  const int size = min(k, border.total);
-  if (size == 0 || size > a.width) return finish(a, row, size == 0 ? 0 : -1);
+  const Selected all = select(a.vocabulary, k, key_of, work.bins);
+  Selected border = all;
+  int size = min(k, all.total);
+  const bool fits = size <= a.width;
+  if (size == 0 || (!fits && !(top_p < 1.0f))) return finish(a, row, size == 0 ? 0 : -1);
+  if (!fits) {
+    __syncthreads();
+    border = select(a.vocabulary, size = a.width, key_of, work.bins);
+  }
   unsigned lowest_tie = 0;
   if (border.wanted < border.equal) {
     const auto tie = [&](int id) { return key_of(id) == border.key ? ~static_cast<unsigned>(id) : 0u; };
@@ -194,13 +231,11 @@ __device__ __forceinline__ void support(const SupportArguments<T>& a, Workspace&
   __syncthreads();
   collect(key_of, a.vocabulary, border.key, lowest_tie, size, work);
   const int i = threadIdx.x;
-  const auto scaled = [&](int at) { return __fdiv_rn(number_of(work.bins[at]), greedy ? 1.0f : temperature); };
-  if (i < size) {
-    const float x = scaled(i), largest = scaled(0);
-    work.weights[i] = x == largest ? 1.0 : exponential(plus(x, -static_cast<double>(largest)));
-  }
+  const float largest = scaled(work.bins[0], temperature);
+  const double total = fits ? -1.0 : mass(key_of, a.vocabulary, all, temperature, largest, work.weights);
+  if (i < size) work.weights[i] = weight_of(scaled(work.bins[i], temperature), largest);
   __syncthreads();
-  if (i == 0) cut(size, a.top_p[request], work);
+  if (i == 0) cut(size, top_p, total, work);
   __syncthreads();
   if (i < work.kept) {
     const int id = work.bins[kWidest + i];

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <vector>
 
@@ -41,16 +42,39 @@ struct Candidate {
 
 bool precedes(const Candidate& x, const Candidate& y) { return x.logit != y.logit ? x.logit > y.logit : x.id < y.id; }
 
-// How many of the ordered weights top-p keeps; `sum` becomes their sum.
-int cut(const std::vector<double>& weights, float top_p, double& sum) {
-  double total = 0;
-  for (const double weight : weights) total += weight;
-  const bool limited = top_p < 1.0f;
+double weight_of(float x, float largest) {
+  return x == largest ? 1.0 : exponential(static_cast<double>(x) - static_cast<double>(largest));
+}
+
+// The sum of w over the first `size` candidates, which are those above the last one and some of its equals.
+double mass(const std::vector<Candidate>& found, int size, float temperature) {
+  constexpr int kSlots = 1024;
+  std::vector<double> slots(kSlots);
+  const float largest = found[0].logit / temperature, border = found[size - 1].logit;
+  std::vector<Candidate> above;
+  std::copy_if(found.begin(), found.begin() + size, std::back_inserter(above), [&](const Candidate& c) {
+    return c.logit > border;
+  });
+  std::sort(above.begin(), above.end(), [](const Candidate& x, const Candidate& y) { return x.id < y.id; });
+  for (const Candidate& c : above) slots[c.id % kSlots] += weight_of(c.logit / temperature, largest);
+  for (int half = kSlots / 2; half > 0; half /= 2)
+    for (int i = 0; i < half; ++i) slots[i] += slots[i + half];
+  return slots[0] + static_cast<double>(size - above.size()) * weight_of(border / temperature, largest);
+}
+
+// How many of the ordered weights top-p keeps; `sum` becomes their sum. `total` is the sum of all that top-k leaves, or
+// negative when these are all. -1 if what top-p keeps goes on behind them.
+int cut(const std::vector<double>& weights, float top_p, double total, double& sum) {
+  const bool limited = top_p < 1.0f, all = total < 0;
+  if (all) {
+    total = 0;
+    for (const double weight : weights) total += weight;
+  }
   const double limit = static_cast<double>(top_p) * total;
   int kept = 0;
   sum = 0;
   while (kept < static_cast<int>(weights.size()) && (kept == 0 || !limited || sum < limit)) sum += weights[kept++];
-  return kept;
+  return !all && (!limited || sum < limit) ? -1 : kept;
 }
 
 // Writes the tokens of a row and their probabilities, and gives their number.
@@ -65,17 +89,14 @@ int row_support(const Arguments& a, long long row, int* tokens, float* probabili
   std::vector<Candidate> found;
   for (int id = 0; id < a.vocabulary; ++id)
     if (const float logit = static_cast<float>(logits[id]); logit > -kInfinity) found.push_back({logit, id});
-  const int size = static_cast<int>(std::min<std::size_t>(k, found.size()));
-  if (size == 0 || size > a.width) return size == 0 ? 0 : -1;
-  std::partial_sort(found.begin(), found.begin() + size, found.end(), precedes);
+  const int left = static_cast<int>(std::min<std::size_t>(k, found.size())), size = std::min(left, a.width);
+  if (left == 0 || (left > size && !(a.top_p[request] < 1.0f))) return left == 0 ? 0 : -1;
+  std::partial_sort(found.begin(), found.begin() + left, found.end(), precedes);
   std::vector<double> weights(size);
-  const float largest = found[0].logit / temperature;
-  for (int i = 0; i < size; ++i) {
-    const float x = found[i].logit / temperature;
-    weights[i] = x == largest ? 1.0 : exponential(static_cast<double>(x) - static_cast<double>(largest));
-  }
+  for (int i = 0; i < size; ++i) weights[i] = weight_of(found[i].logit / temperature, found[0].logit / temperature);
   double sum = 0;
-  const int kept = cut(weights, a.top_p[request], sum);
+  const int kept = cut(weights, a.top_p[request], left > size ? mass(found, left, temperature) : -1.0, sum);
+  if (kept < 0) return -1;
   std::vector<int> by_id(kept);
   for (int i = 0; i < kept; ++i) by_id[i] = i;
   std::sort(by_id.begin(), by_id.end(), [&](int i, int j) { return found[i].id < found[j].id; });
