@@ -150,12 +150,17 @@ def silu_work(rows: int, columns: int) -> Work:
 
 
 def cache_work(tokens: int, heads: int, width: int) -> list[Work]:
-    """kv_cache_write and kv_cache_gather in E4M3; eager does the write for keys and values, too."""
+    """The cache operators: a page that holds keys and values in E4M3, both apart in E4M3, and both apart in float16.
+
+    Eager does the writes for keys and values, too, into a cache without pages.
+    """
     key, value = (torch.randn(tokens, heads, width, device="cuda").half() for _ in range(2))
     blocks = tokens // 16
     pages = torch.zeros(blocks, 16, heads, 2 * width, dtype=torch.uint8, device="cuda").view(torch.float8_e4m3fn)
     caches = pages[..., :width], pages[..., width:]
     flat = [torch.zeros(tokens, heads, width, dtype=torch.uint8, device="cuda") for _ in range(2)]
+    paged = [x.view(blocks, 16, heads, width) for x in flat]
+    halves = [torch.zeros(blocks, 16, heads, width, dtype=HALF, device="cuda") for _ in range(2)]
     slots, scale = torch.randperm(tokens, device="cuda"), torch.tensor([0.03], device="cuda")
     table = torch.randperm(blocks, device="cuda").int().view(8, -1)
     starts = torch.arange(0, tokens + 1, tokens // 8, device="cuda", dtype=torch.int32)
@@ -164,6 +169,10 @@ def cache_work(tokens: int, heads: int, width: int) -> list[Work]:
     def write() -> None:
         for x, cache in zip((key, value), flat, strict=True):
             _eager_write(x, cache, slots, scale)
+
+    def copy() -> None:
+        for x, cache in zip((key, value), halves, strict=True):
+            cache.view(x.shape)[slots] = x
 
     def gather() -> tuple[Tensor, ...]:
         order = table.flatten().long()
@@ -176,6 +185,18 @@ def cache_work(tokens: int, heads: int, width: int) -> list[Work]:
             moved,
             lambda: ops.kv_cache_write(key, value, *caches, slots, scale, scale),
             write,
+        ),
+        Work(
+            f"reshape_and_cache_flash e4m3 {label}",
+            moved,
+            lambda: ops.reshape_and_cache_flash(key, value, *paged, slots, "fp8_e4m3", scale, scale),
+            write,
+        ),
+        Work(
+            f"reshape_and_cache_flash f16 {label}",
+            4 * key.nbytes,
+            lambda: ops.reshape_and_cache_flash(key, value, *halves, slots, "auto", scale, scale),
+            copy,
         ),
         Work(
             f"kv_cache_gather e4m3 {label}",
@@ -205,17 +226,26 @@ def rotary_work(tokens: int, heads: int, width: int) -> Work:
     )
 
 
-def merge_work(tokens: int, heads: int, width: int) -> Work:
-    """merge_attention of two parts."""
+def merge_work(tokens: int, heads: int, width: int) -> list[Work]:
+    """merge_attention and merge_attn_states of two parts."""
     parts = torch.randn(2, tokens, heads, width, device="cuda").half()
     lse = torch.randn(2, tokens, heads, device="cuda")
     out = torch.empty(tokens, heads, width, dtype=HALF, device="cuda")
-    return Work(
-        f"merge_attention 2x{tokens}x{heads}x{width}",
-        parts.nbytes + out.nbytes + lse.nbytes,
-        lambda: torch.ops.volta.merge_attention(out, None, parts, lse, True),
-        lambda: _eager_merge(parts, lse),
-    )
+    moved, ops, label = parts.nbytes + out.nbytes + lse.nbytes, torch.ops.volta, f"{tokens}x{heads}x{width}"
+    return [
+        Work(
+            f"merge_attention 2x{label}",
+            moved,
+            lambda: ops.merge_attention(out, None, parts, lse, True),
+            lambda: _eager_merge(parts, lse),
+        ),
+        Work(
+            f"merge_attn_states {label}",
+            moved,
+            lambda: ops.merge_attn_states(out, None, parts[0], lse[0].T, parts[1], lse[1].T, None),
+            lambda: _eager_merge(parts, lse),
+        ),
+    ]
 
 
 def dcp_work(tokens: int, requests: int) -> Work:
@@ -376,7 +406,7 @@ def works() -> list[Work]:
         silu_work(16384, 8704),
         *cache_work(262144, 4, 256),
         rotary_work(65536, 24, 128),
-        merge_work(65536, 12, 256),
+        *merge_work(65536, 12, 256),
         dcp_work(8192, 128),
         *routing_work(64, 128, 8),
         *routing_work(8192, 128, 8),

@@ -394,6 +394,13 @@ def test_operators_pass_torchs_own_check(volta):
     torch.library.opcheck(volta.fused_add_rms_norm.default, (x.clone(), x.clone(), None, 1e-6))
     torch.library.opcheck(volta.gemma_rms_norm.default, (torch.empty_like(x), x, x.clone(), weight, 1e-6))
     torch.library.opcheck(volta.silu_and_mul.default, (half(4, 8), x))
+    kept, lse = half(2, 1, 8), torch.zeros(1, 2)
+    torch.library.opcheck(volta.merge_attn_states.default, (half(2, 1, 8), torch.zeros(1, 2), kept, lse, kept, lse, 1))
+    cache = [torch.zeros(1, 4, 1, 8, dtype=torch.uint8) for _ in range(2)]
+    torch.library.opcheck(
+        volta.reshape_and_cache_flash.default, (half(2, 1, 8), half(2, 1, 8), *cache, SLOTS, "fp8", ONE, ONE)
+    )
+    torch.library.opcheck(volta.swap_blocks.default, (half(2, 8), half(2, 8), 16, torch.tensor([[0, 1]])))
     torch.library.opcheck(volta.topk_softmax.default, (*routed(4, 2), x, True, None, None))
     torch.library.opcheck(volta.grouped_topk.default, (x, 4, 2, 3, True, 1.0, torch.zeros(16), 1))
     masks = x > 1, x < -1
