@@ -14,6 +14,7 @@ BOTTOM = {"toolkit", "toolkit.errors"}
 """What every module may import: the version and the errors."""
 SHARED_WITH_PLUGIN = {
     "toolkit.planning.attention_routes",
+    "toolkit.planning.kv_measurement",
     "toolkit.planning.platform_demand",
     "toolkit.planning.worker_report",
 }

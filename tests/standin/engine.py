@@ -15,6 +15,7 @@ key_required: true      401 without VLLM_API_KEY (set automatically where the va
 health: N               that many 503 replies to /health before 200
 chat: "answer"          or "hang", "close", "error", "busy" (works for work_s seconds, then answers)
 text, tokens, logprob   the answer; logprob may be null or a number, and "missing" leaves them out
+measure: {measurement}   written for each segment that calibration announces, when the next request comes after it
 workers: [reports]      written into the working directory, as our plugin writes them
 then: "hang"            after the first chat answer, no request is answered any more
 """
@@ -128,6 +129,7 @@ def end(code: int) -> None:
 def handler(model: str, behaviour: dict) -> type[BaseHTTPRequestHandler]:  # noqa: C901  (one method a route)
     refusals = [503] * behaviour.get("health", 0)
     stuck = threading.Event()
+    announced: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -140,6 +142,8 @@ def handler(model: str, behaviour: dict) -> type[BaseHTTPRequestHandler]:  # noq
 
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["Content-Length"]))
+            if "measure" in behaviour:
+                measure(behaviour["measure"], announced)
             chat = behaviour.get("chat", "answer")
             if chat == "hang":
                 time.sleep(600)
@@ -179,6 +183,18 @@ def handler(model: str, behaviour: dict) -> type[BaseHTTPRequestHandler]:  # noq
     return Handler
 
 
+def measure(measurement: dict, announced: list[str]) -> None:
+    """As a worker does: nothing while a segment runs, its measurement once it is over."""
+    control = Path("measurements/control.json")
+    segment = json.loads(control.read_text())["segment"] if control.exists() else None
+    if segment is not None:
+        announced[:] = [segment]
+    elif announced:
+        path = control.with_name(f"{announced[0]}-rank0-pid1.json")
+        path.with_suffix(".new").write_text(json.dumps({**measurement, "segment": announced.pop()}))
+        path.with_suffix(".new").replace(path)
+
+
 def work(seconds: float) -> None:
     start = time.process_time()
     while time.process_time() - start < seconds:
@@ -192,7 +208,11 @@ def completion(behaviour: dict) -> dict:
     scored = [{"token": token, "logprob": logprob} for token in tokens]
     logprobs = None if logprob == "missing" else {"content": scored}
     message = {"role": "assistant", "content": text}
-    return {"choices": [{"index": 0, "message": message, "logprobs": logprobs, "finish_reason": "stop"}]}
+    usage = {"prompt_tokens": 5, "completion_tokens": 3}
+    return {
+        "usage": usage,
+        "choices": [{"index": 0, "message": message, "logprobs": logprobs, "finish_reason": "stop"}],
+    }
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from typing import Any, get_args, get_type_hints
 from toolkit.config.reference import Option, options, type_name
 from toolkit.config.schema.verbs import (
     BuildConfig,
+    CalibrateConfig,
     CheckWheelConfig,
     DeploymentConfig,
     DoctorConfig,
@@ -63,6 +64,7 @@ def config_page() -> Iterator[str]:
         ("verify", VerifyConfig),
         ("gc", GcConfig),
         ("serve", ServeConfig),
+        ("calibrate", CalibrateConfig),
         ("status and stop", RunsConfig),
         ("build", BuildConfig),
         ("check_wheel", CheckWheelConfig),

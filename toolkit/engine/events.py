@@ -50,4 +50,16 @@ class ProbeFailed:
     error: Exception
 
 
-Event = EngineExited | EngineGone | WardenLost | Signalled | Healthy | Answered | ProbeFailed
+@dataclass(frozen=True)
+class WorkDone:
+    """What was to be done with the server is done."""
+
+
+@dataclass(frozen=True)
+class WorkFailed:
+    """It could not be done."""
+
+    error: Exception
+
+
+Event = EngineExited | EngineGone | WardenLost | Signalled | Healthy | Answered | ProbeFailed | WorkDone | WorkFailed

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from toolkit.config.schema.engine import EngineName
 from toolkit.config.schema.limits import EmbeddingPlace
 from toolkit.config.schema.verbs import DeploymentConfig
+from toolkit.planning.kv_measurement import MEASUREMENTS_FOLDER
 from toolkit.planning.kv_memory import kv_cache_memory_bytes
 from toolkit.planning.platform_demand import VARIABLE, Demand
-from toolkit.planning.worker_report import MEASUREMENTS_FOLDER, WORKERS_FOLDER
+from toolkit.planning.worker_report import WORKERS_FOLDER
 
 SERVER_MODULE = "vllm.entrypoints.launchers.api_server.entry"
 

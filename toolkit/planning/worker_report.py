@@ -13,8 +13,6 @@ from typing import Any
 WORKER_REPORT_SCHEMA = 1
 WORKERS_FOLDER = "workers"
 """Folder of the reports inside the run's folder, which is the engine's working directory."""
-MEASUREMENTS_FOLDER = "measurements"
-"""Folder of calibration's measurements, likewise."""
 
 _LAYER = re.compile(r"(?P<before>(?:.*\.)?)layers\.(?P<number>\d+)\.")
 DRAFT = "mtp"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolkit.errors import ConfigurationError
+from toolkit.planning.kv_measurement import MEASUREMENTS_FOLDER
 from toolkit.planning.worker_report import WORKERS_FOLDER
 
 LONGEST = 100
@@ -45,6 +46,11 @@ class RunFolder:
     def workers(self) -> Path:
         """What each worker of the engine reports of itself (worker_report.py)."""
         return self.path / WORKERS_FOLDER
+
+    @property
+    def measurements(self) -> Path:
+        """What a calibration measures (kv_measurement.py)."""
+        return self.path / MEASUREMENTS_FOLDER
 
     @property
     def config(self) -> Path:

@@ -25,7 +25,7 @@ from toolkit.serving.orphans import clear, find_leftovers
 from toolkit.serving.reporter import Reporter
 from toolkit.serving.session import Session, answer_record, capacity_record, finding_records, unwritable
 from toolkit.serving.signals import signals_into
-from toolkit.serving.supervise import Request, StopRequestedError, Supervisor
+from toolkit.serving.supervise import Request, StopRequestedError, Supervisor, Work
 from toolkit.serving.worker_environment import check_environment, planned_folders
 from toolkit.serving.worker_reports import NOTHING_EXPECTED, ExpectedScales, check_scales, read_reports
 
@@ -51,6 +51,8 @@ class Run:
     max_model_len: int
     scales: ExpectedScales = NOTHING_EXPECTED
     """What the served view says; the workers' reports are compared with it before the answer counts."""
+    work: Work | None = None
+    """What is done with the server once it answers."""
 
     def carry_out(self) -> Outcome:
         """Start, wait for the answer, stay as long as `until` says, and stop.
@@ -95,6 +97,9 @@ class Run:
             self._check_workers()
             self._compare_capacity()
             self.on_answer(answer)
+            if self.work is not None:
+                self.timings.begin("working")
+                supervisor.until_done(self.work)
             if self.until is Until.stopped:
                 self.timings.begin("serving")
                 supervisor.until_stopped()

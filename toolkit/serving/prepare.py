@@ -13,7 +13,7 @@ from toolkit.checkpoint.progress import Progress
 from toolkit.checkpoint.sources import fetch, locate, locate_draft
 from toolkit.config.schema.checkpoint import SourceKind
 from toolkit.config.schema.launcher import LauncherKind
-from toolkit.config.schema.verbs import ServeConfig
+from toolkit.config.schema.verbs import EngineRunConfig
 from toolkit.engine import environment
 from toolkit.engine.answer import MODEL_CHECKS, RANDOM_CHECKS
 from toolkit.engine.http import Client
@@ -41,7 +41,7 @@ class Planned:
     draft: CheckpointFacts | None = None
 
 
-def plan_now(config: ServeConfig, recipe: str) -> Planned:
+def plan_now(config: EngineRunConfig, recipe: str) -> Planned:
     """The plan for this machine as it is now."""
     machine = probe([(config.server.host, config.server.port)])
     checkpoint, draft = locate(config.checkpoint), locate_draft(config.speculative)
@@ -76,7 +76,7 @@ def warnings(plan: Plan) -> list[str]:
     ]
 
 
-def with_files(planned: Planned, config: ServeConfig, timings: Timings, progress: Progress) -> Planned:
+def with_files(planned: Planned, config: EngineRunConfig, timings: Timings, progress: Progress) -> Planned:
     """The same plan with the checkpoint's files on this machine; brought here if need be, and then planned anew.
 
     Raises:
@@ -92,7 +92,7 @@ def with_files(planned: Planned, config: ServeConfig, timings: Timings, progress
     return again
 
 
-def on_view(planned: Planned, config: ServeConfig, view: View) -> Planned:
+def on_view(planned: Planned, config: EngineRunConfig, view: View) -> Planned:
     """The same plan with the view as the folder that is served; planned anew where that is not the checkpoint's own.
 
     Raises:
@@ -107,7 +107,7 @@ def on_view(planned: Planned, config: ServeConfig, view: View) -> Planned:
 
 
 def request_for(
-    planned: Planned, config: ServeConfig, values: Mapping[str, Any], shell: Mapping[str, str]
+    planned: Planned, config: EngineRunConfig, values: Mapping[str, Any], shell: Mapping[str, str]
 ) -> tuple[Request, Session]:
     """What is started, and the records of it: the run's folder is made here.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
@@ -20,6 +20,8 @@ from toolkit.engine.events import (
     ProbeFailed,
     Signalled,
     WardenLost,
+    WorkDone,
+    WorkFailed,
 )
 from toolkit.engine.http import Client
 from toolkit.engine.log import LogFollower
@@ -42,6 +44,10 @@ MEASURE_S = 1.0
 DEATH_FIRST_S = 0.5
 """A failed question waits this long for the news that the engine died, which is then the better explanation."""
 PORT_FREE_S = 2.0
+
+
+Work = Callable[[Client, threading.Event], None]
+"""Something to do with a server that answers; the event is set when nobody waits for it any more."""
 
 
 class StopRequestedError(Exception):
@@ -126,6 +132,30 @@ class Supervisor:
             if self._engine is not None and time.monotonic() - looked >= LOOK_S:
                 self._engine.processes()  # remembered, so that they are found even without their warden
                 looked = time.monotonic()
+
+    def until_done(self, work: Work) -> None:
+        """Let `work` use the server, in a thread of its own; what it raises is raised here.
+
+        Raises:
+            EngineError: the engine died meanwhile.
+            StopRequestedError: a signal came first; the work is told by its event.
+        """
+        cancelled = threading.Event()
+        threading.Thread(target=self._do, args=(work, cancelled), daemon=True, name="work").start()
+        try:
+            while not isinstance(event := self._next(FOLLOW_S), WorkDone):
+                if isinstance(event, WorkFailed):
+                    self._explain_by_death()
+                    raise event.error
+        finally:
+            cancelled.set()
+
+    def _do(self, work: Work, cancelled: threading.Event) -> None:
+        try:
+            work(self._request.client, cancelled)
+            self._inbox.put(WorkDone())
+        except Exception as error:  # noqa: BLE001  (raised again by the event loop)
+            self._inbox.put(WorkFailed(error))
 
     def stop(self, reason: str) -> None:
         """Stop the engine politely, and then for certain; a further signal kills at once.

@@ -80,21 +80,43 @@ class DoctorConfig(DeploymentConfig):
 
 
 @dataclass
-class ServeConfig(DeploymentConfig):
-    """`serve`: a deployment, and how far to go."""
+class EngineRunConfig(DeploymentConfig):
+    """What the verbs that start an engine have in common."""
 
     output: Output = Output.text
     """`text` or `json`."""
-    until: Until = Until.stopped
-    """`stopped` stays in front until Ctrl-C; `ready` and `answered` stop the engine again at that point."""
-    dry_run: bool = False
-    """Print the plan and start nothing."""
     question: str = "What is the capital of France? Answer in English."
     """The chat message that proves that the server answers."""
     runs: str = ""
     """Folder that holds run folders; empty for the user's state folder."""
+
+
+@dataclass
+class ServeConfig(EngineRunConfig):
+    """`serve`: a deployment, and how far to go."""
+
+    until: Until = Until.stopped
+    """`stopped` stays in front until Ctrl-C; `ready` and `answered` stop the engine again at that point."""
+    dry_run: bool = False
+    """Print the plan and start nothing."""
     receipt: Optional[str] = None
     """A receipt.json to start again from: its configuration is used, and what differs on this machine is said."""
+
+
+@dataclass
+class CalibrateConfig(EngineRunConfig):
+    """`calibrate`: a deployment whose keys and values are measured on prompts, and where the scale pack goes."""
+
+    folder: str = ""
+    """New folder for the scale pack, its report and its picture; empty for one below the user's data folder."""
+    artifact: str = ""
+    """The pack's name; empty for one made of the model, the prompts and the time."""
+    prompts: Optional[str] = None
+    """JSONL file of prompts, each line {"prompt": TEXT} or {"messages": [...]}; null for the built-in set."""
+    prompts_sha256: Optional[str] = None
+    """SHA-256 that the set of prompts must have."""
+    max_tokens: int = 16
+    """Tokens generated for each prompt, so that what decoding stores is measured as well."""
 
 
 @dataclass

@@ -11,9 +11,10 @@ from vllm.v1.worker.gpu_worker import Worker
 from toolkit.planning.worker_report import Runtime
 from toolkit.plugin.layers import attention_layers
 from toolkit.plugin.loader import use_view_loader
+from toolkit.plugin.measure import Measuring
 from toolkit.plugin.report import make_report, write_data
 from toolkit.plugin.scales import read_scales, set_scales
-from toolkit.plugin.settings import settings_of
+from toolkit.plugin.settings import Settings, settings_of
 
 logger = init_logger("vllm.volta")
 
@@ -22,6 +23,7 @@ class VoltaWorker(Worker):
     """What engine=v100 runs; its arguments are upstream's."""
 
     unused_scales: tuple[str, ...] = ()
+    measuring: Measuring | None = None
 
     def load_model(self, *args: Any, **kwargs: Any) -> None:
         """Load as upstream does, and then the KV scales."""
@@ -38,8 +40,19 @@ class VoltaWorker(Worker):
     def compile_or_warm_up_model(self) -> Any:
         """Warm up as upstream does; then this worker is what it will be, and reports it."""
         times = super().compile_or_warm_up_model()
-        self._report()
+        settings = settings_of(self.vllm_config)
+        if settings.reports is not None:
+            self._report(settings, Path(settings.reports))
+        if settings.measurements is not None:
+            layers, size = attention_layers(self.vllm_config), self.vllm_config.parallel_config.world_size
+            self.measuring = Measuring(layers, Path(settings.measurements), rank=self.rank, world_size=size)
         return times
+
+    def execute_model(self, scheduler_output: Any) -> Any:
+        """One step, as upstream does it."""
+        if self.measuring is not None:
+            self.measuring.follow()
+        return super().execute_model(scheduler_output)
 
     def _runtime(self) -> Runtime | None:
         """What this worker took on its GPU."""
@@ -57,10 +70,7 @@ class VoltaWorker(Worker):
             self.unused_scales = set_scales(attention_layers(self.vllm_config), scales)
             logger.info("KV scales: %d of %d reached their layers.", len(scales) - len(self.unused_scales), len(scales))
 
-    def _report(self) -> None:
-        settings = settings_of(self.vllm_config)
-        if settings.reports is None:
-            return
+    def _report(self, settings: Settings, folder: Path) -> None:
         size = self.vllm_config.parallel_config.world_size
         report = make_report(
             self.vllm_config,
@@ -71,6 +81,6 @@ class VoltaWorker(Worker):
             runtime=self._runtime(),
         )
         try:
-            write_data(Path(settings.reports), report.file_name, report.to_data())
+            write_data(folder, report.file_name, report.to_data())
         except OSError as error:
             logger.warning("The worker's report cannot be written: %s", error)
