@@ -81,6 +81,13 @@ def test_a_recipe_for_gpus_is_an_error_on_a_machine_without():
     assert {"no-gpu", "torch-without-sm70"} <= rules(doctor("+recipe=qwen38_27b_nvfp4", code=5))
 
 
+def test_a_checkpoint_that_cannot_be_read_keeps_nothing_back(tmp_path):
+    (tmp_path / "config.json").write_text("{")
+    checkpoint = ("checkpoint.source.kind=local", f"checkpoint.source.path={tmp_path}")
+    document = doctor(*checkpoint, f"machine.facts_file={file_of('cuda13_leftovers')}", code=5)
+    assert {"checkpoint-unreadable", "torch-without-sm70"} <= rules(document)
+
+
 def test_the_text_ends_with_a_verdict():
     result = cli.call("doctor", f"machine.facts_file={file_of('cuda13_leftovers')}")
     assert (result.returncode, result.stderr) == (5, "")

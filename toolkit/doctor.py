@@ -8,15 +8,16 @@ import re
 import sys
 from io import StringIO
 
-from toolkit.checkpoint.sources import locate
+from toolkit.checkpoint.sources import locate, locate_draft
 from toolkit.config.composed import Composed
 from toolkit.config.schema.verbs import DoctorConfig, Output
 from toolkit.display.machine_text import render
+from toolkit.errors import ToolkitError
 from toolkit.machine import facts_file
 from toolkit.machine.chosen import recorded
 from toolkit.machine.examine import examine
 from toolkit.machine.facts import MachineFacts
-from toolkit.planning.diagnosis import diagnose, diagnose_for
+from toolkit.planning.diagnosis import diagnose, diagnose_for, diagnose_without_checkpoint
 from toolkit.planning.plan import Finding, Severity
 from toolkit.runs.packages import import_path
 from toolkit.runs.secrets import secret_values, without_secrets
@@ -38,10 +39,7 @@ def run(composed: Composed[DoctorConfig]) -> int:
     """Print what was found; 5 where a rule that is certain says that something cannot work."""
     config = composed.config
     facts = facts_of(config)
-    if describes_a_deployment(composed):
-        findings = diagnose_for(config, composed.recipe, locate(config.checkpoint), facts)
-    else:
-        findings = diagnose(facts)
+    findings = diagnosis(composed, facts) if describes_a_deployment(composed) else diagnose(facts)
     if config.output is Output.json:
         say(json.dumps(document(facts, findings, composed.recipe), indent=1))
     else:
@@ -55,6 +53,16 @@ def facts_of(config: DoctorConfig) -> MachineFacts:
         return recorded(config.machine.facts_file)
     python = config.engine.python or sys.executable
     return examine(python, lambda: import_path(python), [(config.server.host, config.server.port)])
+
+
+def diagnosis(composed: Composed[DoctorConfig], facts: MachineFacts) -> tuple[Finding, ...]:
+    """The findings about a deployment; a checkpoint that cannot be read is one of them."""
+    config = composed.config
+    try:
+        checkpoint, draft = locate(config.checkpoint), locate_draft(config.speculative)
+    except ToolkitError as error:
+        return diagnose_without_checkpoint(error, facts)
+    return diagnose_for(config, composed.recipe, checkpoint, facts, draft)
 
 
 def describes_a_deployment(composed: Composed[DoctorConfig]) -> bool:

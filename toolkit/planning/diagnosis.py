@@ -5,9 +5,10 @@ from __future__ import annotations
 from toolkit.checkpoint.facts import CheckpointFacts
 from toolkit.config.schema.engine import EngineName
 from toolkit.config.schema.verbs import DeploymentConfig
+from toolkit.errors import ToolkitError
 from toolkit.machine.facts import MachineFacts
 from toolkit.planning.make import make_plan
-from toolkit.planning.plan import Finding
+from toolkit.planning.plan import Finding, Severity
 from toolkit.planning.rules import gpus
 from toolkit.planning.rules.registry import DOCTOR_RULES, check
 from toolkit.planning.rules.rule import Context
@@ -23,8 +24,19 @@ def diagnose(machine: MachineFacts) -> tuple[Finding, ...]:
 
 
 def diagnose_for(
-    config: DeploymentConfig, recipe: str, checkpoint: CheckpointFacts, machine: MachineFacts
+    config: DeploymentConfig,
+    recipe: str,
+    checkpoint: CheckpointFacts,
+    machine: MachineFacts,
+    draft: CheckpointFacts | None = None,
 ) -> tuple[Finding, ...]:
     """Findings about a deployment on that machine: the plan's own, and those of rules that only a doctor asks."""
-    plan = make_plan(config, recipe, checkpoint, machine)
+    plan = make_plan(config, recipe, checkpoint, machine, draft)
     return (*plan.findings, *check(Context(config, recipe, checkpoint, machine), DOCTOR_RULES))
+
+
+def diagnose_without_checkpoint(error: ToolkitError, machine: MachineFacts) -> tuple[Finding, ...]:
+    """Findings about a machine whose checkpoint cannot be read: no reason to keep the others back."""
+    message = f"{error.what}{f': {error.why}' if error.why else ''}"
+    fault = Finding("checkpoint-unreadable", Severity.refuse, error.where or "checkpoint", message, error.fix)
+    return (*diagnose(machine), fault)

@@ -62,5 +62,6 @@ COMPUTED = (
     Computed("capacity-not-reported", "The engine's log says its capacity", Severity.info, "docs/serve.md"),
     Computed("context-differs", "The engine serves the planned context", Severity.warn, "docs/serve.md"),
     Computed("capacity-differs", "The engine has the planned blocks", Severity.warn, "docs/serve.md"),
+    Computed("checkpoint-unreadable", "The checkpoint can be read", Severity.refuse, "docs/doctor.md"),
     Computed("draft-not-here", "The draft model is on this machine", Severity.warn, "docs/serve.md"),
 )
