@@ -112,20 +112,18 @@ Tensor get_cuda_view_from_cpu_tensor(const Tensor& cpu_tensor) {
   std::int32_t current = 0;
   TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_device_index(&current));
   Tensor owner = cpu_tensor;
-  void* address = x.empty() ? nullptr : device_address(current, x.data);
-  if (address == nullptr && !x.empty()) {
-    owner = pinned_copy(cpu_tensor);
-    x = layout_of(owner);
-    address = device_address(current, x.data);
-    check.that(address != nullptr, "the driver gives no device address for the pinned copy of cpu_tensor");
-  }
-  x.device_type = aoti_torch_device_type_cuda();
   if (x.empty()) {
-    x.device = current;
+    x.device_type = aoti_torch_device_type_cuda(), x.device = current;
     return empty_like(x);
   }
-  x.data = address;
-  x.device = -1;  // the GPU whose context pinned the memory: torch asks the driver
+  PinnedPlace place = pinned_place(current, x.data);
+  if (place.address == nullptr) {
+    owner = pinned_copy(cpu_tensor);
+    x = layout_of(owner);
+    place = pinned_place(current, x.data);
+    check.that(place.address != nullptr, "the driver gives no device address for the pinned copy of cpu_tensor");
+  }
+  x.data = place.address, x.device_type = aoti_torch_device_type_cuda(), x.device = place.device;
   return over(x, owner);
 }
 

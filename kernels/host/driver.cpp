@@ -31,6 +31,7 @@ struct Driver {
   decltype(&cuLaunchKernel) launch_kernel;
   decltype(&cuThreadExchangeStreamCaptureMode) exchange_capture_mode;
   decltype(&cuMemHostGetDevicePointer) host_address;
+  decltype(&cuPointerGetAttribute) pointer_attribute;
   decltype(&cuMemcpyAsync) copy;
   decltype(&cuMemcpyBatchAsync) copy_batch;  // null in drivers before CUDA 12.8
 
@@ -70,6 +71,7 @@ Driver open_driver() {
   find(library, "cuLaunchKernel", driver.launch_kernel);
   find(library, "cuThreadExchangeStreamCaptureMode", driver.exchange_capture_mode);
   find(library, "cuMemHostGetDevicePointer_v2", driver.host_address);
+  find(library, "cuPointerGetAttribute", driver.pointer_attribute);
   find(library, "cuMemcpyAsync", driver.copy);
   driver.copy_batch = reinterpret_cast<decltype(driver.copy_batch)>(dlsym(library, "cuMemcpyBatchAsync"));
   driver.check(driver.init(0), "cuInit");
@@ -233,15 +235,18 @@ void copy_async(int index, const Copies& copies) {
     cuda.check(cuda.copy(to[i], from[i], bytes[i], stream), "cuMemcpyAsync");
 }
 
-void* device_address(int index, void* host) {
+PinnedPlace pinned_place(int index, void* host) {
   Device& device = open_device(index);
   const Driver& cuda = driver();
   const CurrentContext current(cuda, device.context);
   CUdeviceptr address = 0;
   const CUresult status = cuda.host_address(&address, host, 0);
-  if (status == CUDA_ERROR_INVALID_VALUE || status == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED) return nullptr;
+  if (status == CUDA_ERROR_INVALID_VALUE || status == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED) return {};
   cuda.check(status, "cuMemHostGetDevicePointer");
-  return reinterpret_cast<void*>(address);
+  int owner = index;
+  cuda.check(
+      cuda.pointer_attribute(&owner, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address), "cuPointerGetAttribute");
+  return {reinterpret_cast<void*>(address), owner};
 }
 
 void prepare(int index) {

@@ -51,8 +51,12 @@ struct Copies {
 // On torch's current stream of the device; in one call where the driver can (CUDA 12.8) and the stream is not the default one.
 void copy_async(int device, const Copies& copies);
 
-// Where the device sees host memory that is pinned or registered; null for any other host memory.
-void* device_address(int device, void* host);
+// Where a GPU sees host memory that is pinned or registered, and the GPU it belongs to; null for any other host memory.
+struct PinnedPlace {
+  void* address = nullptr;
+  int device = -1;
+};
+PinnedPlace pinned_place(int device, void* host);
 
 // Load every kernel file for the device now, so that no later call pays for it.
 void prepare(int device);
