@@ -218,3 +218,29 @@ class TestFit:
     def test_a_plan_that_fits_says_so(self):
         said = cli.call("plan", "+recipe=smollm2_cpu", "fit=true").stdout
         assert "it fits already" in said
+
+
+class TestPage:
+    def test_it_is_printed_or_written_where_it_is_asked_for(self, tmp_path):
+        arguments = ("+recipe=smollm2_cpu", "server.port=18432")
+        printed = cli.call("plan", *arguments, "output=html")
+        assert (printed.returncode, printed.stderr) == (0, "")
+        assert printed.stdout.startswith("<!DOCTYPE html>\n<html")
+        beside = cli.call("plan", *arguments, "output=json", f"html={tmp_path / 'plan.html'}", cwd=tmp_path)
+        assert json.loads(beside.stdout)["recipe"] == "smollm2_cpu"
+        assert [path.name for path in tmp_path.iterdir()] == ["plan.html"]
+        written = (tmp_path / "plan.html").read_text()
+        assert "<h1>smollm2_cpu: smollm2</h1>" in written
+
+    def test_a_file_that_cannot_be_written(self, tmp_path):
+        for target in (tmp_path, tmp_path / "none" / "plan.html"):
+            result = cli.call("plan", "+recipe=smollm2_cpu", f"html={target}")
+            assert (result.returncode, result.stdout) == (2, "")
+            assert result.stderr.startswith(f"error: the page cannot be written\n  where: html={target}\n")
+
+    @pytest.mark.parametrize("option", ["output=html", "html=plan.html"])
+    def test_a_sweep_has_no_page(self, tmp_path, option):
+        result = cli.call("plan", "+recipe=smollm2_cpu", "-m", "limits.max_num_seqs=1,2", option, cwd=tmp_path)
+        assert result.returncode == 2
+        assert "belongs to one plan, and -m makes several" in result.stderr
+        assert list(tmp_path.iterdir()) == []

@@ -8,13 +8,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 from toolkit.checkpoint.facts import CheckpointFacts
 from toolkit.checkpoint.sources import locate, locate_draft
 from toolkit.config.command_line import read_command_line
 from toolkit.config.composed import Composed
-from toolkit.config.schema.verbs import DeploymentConfig, Output, PlanConfig
+from toolkit.config.schema.verbs import DeploymentConfig, PlanConfig, PlanOutput
 from toolkit.config.search_path import shipped_conf
 from toolkit.errors import ConfigurationError, ToolkitError
 from toolkit.machine.chosen import machine_facts
@@ -40,13 +41,39 @@ def run(composed: Composed[PlanConfig]) -> int:
     plan = facts.plan(config, composed.recipe)
     found = fit(config, plan, lambda changed: facts.plan(changed, composed.recipe)) if config.fit else None
     beside = comparison(composed, plan, config.compare) if config.compare else None
-    if config.output is Output.json:
+    if config.html is not None:
+        _write(Path(config.html).expanduser(), page_of(composed, plan))
+    if config.output is PlanOutput.json:
         extra = {"comparison": beside.to_json()} if beside else {}
         extra |= {"fit": found.to_json()} if found else {}
         say(json.dumps({**plan.to_json(), "origins": dict(composed.origins), **extra}, indent=2, default=str))
+    elif config.output is PlanOutput.html:
+        say(page_of(composed, plan))
     else:
         _print(composed, plan, beside, found)
     return 0
+
+
+def page_of(composed: Composed[PlanConfig], plan: Plan) -> str:
+    """The plan as a page of HTML."""
+    from toolkit.display.memory_bar import Scale
+    from toolkit.display.plan_html import page
+
+    config = composed.config
+    memory = max(0, config.hardware.gpu_memory_bytes)
+    profiled = plan.capacity is not None and plan.capacity.blocks is None
+    limit = int(memory * config.limits.gpu_memory_utilization) if profiled else memory
+    return page(plan, composed.origins, composed.values, shipped_conf(), Scale(memory, limit))
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise ConfigurationError(
+            "the page cannot be written", where=f"html={path}", why=why, fix="html=FILE"
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -84,13 +111,15 @@ class Plans:
     """The plans of a sweep, printed together at its end."""
 
     rows: list[Row] = field(default_factory=list)
-    output: Output = Output.text
+    output: PlanOutput = PlanOutput.text
 
     def job(self, composed: Composed[PlanConfig]) -> int:
         """Plan one combination."""
         config = composed.config
         self.output = config.output
-        if alone := [name for name in ("compare", "fit") if getattr(config, name)]:
+        asked = {"compare": config.compare, "fit": config.fit, "html": config.html}
+        asked["output=html"] = config.output is PlanOutput.html
+        if alone := [name for name, value in asked.items() if value]:
             where, fix = alone[0], "leave out -m, or compare the rows of its table"
             raise ConfigurationError(f"{where} belongs to one plan, and -m makes several", where=where, fix=fix)
         plan = plan_of(config, composed.recipe)
@@ -105,7 +134,7 @@ class Plans:
         """Print the table, or one document."""
         from toolkit.display.sweep_text import table
 
-        as_json = self.output is Output.json
+        as_json = self.output is PlanOutput.json
         say(json.dumps(document(self.rows), indent=2, default=str) if as_json else "\n".join(table(self.rows)))
 
 

@@ -113,7 +113,9 @@ MISTAKES = {
     "engine.name=V100": error(
         "wrong value in 'engine.name=V100'", why="Invalid value 'V100', expected one of [cpu, v100]"
     ),
-    "output=yaml": error("wrong value in 'output=yaml'", why="Invalid value 'yaml', expected one of [text, json]"),
+    "output=yaml": error(
+        "wrong value in 'output=yaml'", why="Invalid value 'yaml', expected one of [text, json, html]"
+    ),
     "engine.compile=maybe": error(
         "wrong value in 'engine.compile=maybe'", why="Value 'maybe' is not a valid bool (type str)"
     ),

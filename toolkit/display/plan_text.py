@@ -113,12 +113,12 @@ def _command(plan: Plan) -> Iterator[RenderableType]:
     from rich.text import Text
 
     yield from heading("engine")
-    yield Text(f"  {_by_option(plan.argv)}")
+    yield Text(f"  {by_option(plan.argv)}")
     variables = [f"{name}={shlex.quote(value)}" for name, value in plan.env.items()]
     yield aligned([("sets", " ".join(variables)), ("inherits", " ".join(plan.inherit))], 8)
 
 
-def _by_option(argv: tuple[str, ...]) -> str:
+def by_option(argv: tuple[str, ...]) -> str:
     """A shell line broken before each option, ready to be pasted."""
     line = ""
     for word in argv:
@@ -132,7 +132,7 @@ def _sizes(plan: Plan) -> Iterator[RenderableType]:
         yield _memory(plan.budget)
     if plan.capacity is not None:
         yield from heading("KV cache")
-        yield aligned(_capacity(plan.capacity), 25)
+        yield aligned(capacity_rows(plan.capacity), 25)
 
 
 def _memory(budget: Budget) -> RenderableType:
@@ -162,7 +162,8 @@ def gib(size: int) -> str:
     return f"{size / 2**30:.3f}"
 
 
-def _capacity(capacity: Capacity) -> Iterator[tuple[str, str]]:
+def capacity_rows(capacity: Capacity) -> Iterator[tuple[str, str]]:
+    """What the cache holds, as labels and values."""
     yield "tokens of a block", f"{capacity.block_tokens:,}"
     yield "bytes of a block", f"{capacity.bytes_per_block:,}"
     yield "blocks of a full request", f"{capacity.blocks_per_request:,}"

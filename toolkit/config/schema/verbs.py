@@ -30,6 +30,14 @@ class Output(Enum):
     json = "json"
 
 
+class PlanOutput(Enum):
+    """How a plan is printed."""
+
+    text = "text"
+    json = "json"
+    html = "html"
+
+
 class Until(Enum):
     """When `serve` returns."""
 
@@ -61,8 +69,10 @@ class DeploymentConfig:
 class PlanConfig(DeploymentConfig):
     """`plan`: a deployment, and how to print it."""
 
-    output: Output = Output.text
-    """`text` or `json`."""
+    output: PlanOutput = PlanOutput.text
+    """`text`, `json`, or `html` (a page that needs nothing else)."""
+    html: Optional[str] = None
+    """A file that the page is written to besides."""
     compare: Optional[str] = None
     """Another recipe: what differs from it, and what that buys; the command line's other values hold for both."""
     fit: bool = False

@@ -1,0 +1,53 @@
+"""One rank's memory as a stacked bar, drawn to the scale of the GPU where that is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from toolkit.display.markup import Html, tag
+from toolkit.display.plan_text import gib
+from toolkit.planning.budget import Budget, Place, Term
+
+COLOURS = 10
+"""Colours of terms in the style sheet, k0 to k9; further terms begin again."""
+WIDTH, HEIGHT = 1000.0, 40.0
+"""The drawing's own units; the page stretches it to its width, so that no text may stand inside."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What the bar is held against."""
+
+    memory: int = 0
+    """Bytes of the GPU; 0 where they are not known."""
+    limit: int = 0
+    """Bytes that the engine may take of it."""
+
+
+def bar(budget: Budget, scale: Scale) -> Html:
+    """The terms of the device's memory side by side, then what all margins add, and where the limit lies."""
+    whole = max(scale.memory, budget.most(), 1)
+    drawn, left = [], 0.0
+    for term, colour in coloured(budget):
+        if term.place is Place.device:
+            width = WIDTH * term.bytes / whole
+            drawn.append(_part(left, width, f"k{colour}", f"{term.purpose}: {gib(term.bytes)} GiB"))
+            left += width
+    margins = budget.most() - budget.total()
+    drawn.append(_part(left, WIDTH * margins / whole, "margin", f"all margins: {gib(margins)} GiB"))
+    if 0 < scale.limit < whole:
+        at = f"{WIDTH * scale.limit / whole:.2f}"
+        drawn.append(tag("line", x1=at, x2=at, y1="0", y2=f"{HEIGHT:g}", class_="limit"))
+    label = f"{gib(budget.total())} GiB of {gib(whole)} GiB" if scale.memory else f"{gib(budget.total())} GiB"
+    box = {"viewBox": f"0 0 {WIDTH:g} {HEIGHT:g}", "preserveAspectRatio": "none"}
+    return tag("svg", *drawn, role="img", aria_label=f"memory of one rank: {label}", class_="bar", **box)
+
+
+def coloured(budget: Budget) -> tuple[tuple[Term, int], ...]:
+    """Each term with the number of its colour."""
+    return tuple((term, number % COLOURS) for number, term in enumerate(budget.terms))
+
+
+def _part(left: float, width: float, colour: str, title: str) -> Html:
+    size = {"x": f"{left:.2f}", "y": "0", "width": f"{width:.2f}", "height": f"{HEIGHT:g}"}
+    return tag("g", tag("title", title), tag("rect", class_=colour, **size))
