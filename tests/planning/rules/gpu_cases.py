@@ -87,14 +87,21 @@ CASES = [
         "driver-library-differs",
         (
             "driver",
-            "the kernel runs driver 570.86.15 and programs load libcuda 535.86.10: CUDA ends with error 803 or 804",
-            "reboot after a driver update; in a container, remove the cuda-compat libraries",
+            "the kernel runs driver 570.86.15 and programs load libcuda 535.86.10, which may end with error 803 or 804",
+            "reboot after a driver update; in a container, remove the cuda-compat libraries if CUDA does not start",
         ),
         on_v100(),
         machine=gpus(driver_library="535.86.10"),
     ),
     Case("driver-library-differs", None, on_v100(), machine=gpus()),
-    Case("driver-library-differs", None, on_v100(), machine=gpus(driver_library=None)),
+    waits(
+        "driver-library-differs",
+        "driver",
+        "no libcuda was found where programs look for it",
+        on_v100(),
+        fix="install the driver's libraries",
+        machine=gpus(driver_library=None),
+    ),
     Case("driver-library-differs", None, on_v100(), machine=gpus(driver=None)),
     Case("driver-library-differs", None, config(), machine=gpus(driver_library="535.86.10")),
     Case(
@@ -330,6 +337,7 @@ CASES = [
 SEVERITIES = {
     "driver-before-cuda": Severity.warn,
     "driver-without-volta": Severity.warn,
+    "driver-library-differs": Severity.warn,
     "device-order": Severity.warn,
     "gpus-differ": Severity.warn,
     "hardware-differs": Severity.warn,

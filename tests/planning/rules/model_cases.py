@@ -311,7 +311,7 @@ CASES = [
         gpus,
     ),
     Case("head-missing", None, on_v100(**MTP), with_tensors(hybrid(), mtp__fc__weight="BF16", a="BF16"), gpus),
-    Case("head-missing", None, on_v100(**MTP), hybrid(), gpus),
+    no_tensors("head-missing", "speculative", on_v100(**MTP), hybrid()),
     Case("head-missing", None, on_v100(speculative__method="ngram"), llama(), gpus),
     no_shapes("head-missing", on_v100(**MTP)),
     *(listed(dtype, with_tensors(hybrid(), mtp__fc__weight=dtype)) for dtype in ("BF16", "F16", "F32")),

@@ -23,7 +23,9 @@ def head_missing(context: Context) -> Iterator[Problem]:
         yield no_shapes()
     elif not context.geometry.mtp_layers:
         yield Problem("speculative", "config.json names no layer of a next-token head", "use speculative=none or ngram")
-    elif context.checkpoint.tensors and not any("mtp." in name for name in context.checkpoint.tensors):
+    elif not context.checkpoint.tensors:
+        yield no_tensors("speculative")
+    elif not any("mtp." in name for name in context.checkpoint.tensors):
         yield Problem("speculative", "the checkpoint's files hold no next-token head", "use speculative=none or ngram")
 
 

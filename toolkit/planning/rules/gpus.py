@@ -86,13 +86,17 @@ def driver_without_volta(context: Context) -> Iterator[Problem]:
 
 
 def driver_library_differs(context: Context) -> Iterator[Problem]:
-    """The library that programs load must be the loaded kernel module's own."""
+    """Programs load the kernel module's own library; another is left over, or meant for forward compatibility."""
     module, library = context.machine.driver, context.machine.driver_library
-    if on_gpu(context) and module is not None and library is not None and module != library:
+    if not on_gpu(context) or module is None:
+        return
+    if library is None:
+        yield unknown("driver", "no libcuda was found where programs look for it", "install the driver's libraries")
+    elif module != library:
         yield Problem(
             "driver",
-            f"the kernel runs driver {module} and programs load libcuda {library}: CUDA ends with error 803 or 804",
-            "reboot after a driver update; in a container, remove the cuda-compat libraries",
+            f"the kernel runs driver {module} and programs load libcuda {library}, which may end with error 803 or 804",
+            "reboot after a driver update; in a container, remove the cuda-compat libraries if CUDA does not start",
         )
 
 
@@ -280,7 +284,7 @@ RULES = (
     Rule(
         "driver-library-differs",
         "Driver and libcuda are one version",
-        Severity.refuse,
+        Severity.warn,
         driver_library_differs,
         "1CatAI/1Cat-vLLM issue 43; NVIDIA CUDA driver API, CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
     ),
