@@ -145,14 +145,14 @@ def batched(device: str, counts: Sequence[int], rows: int, block: int) -> None:
 
 
 def moe_sum(device: str, dtype: torch.dtype, shape: tuple[int, int, int], *, variant: int, seed: int) -> None:
-    """Variants: plain, ids with -1, ids and a map, a transposed input; entries that are left out hold NaN."""
+    """Variants: plain, ids with -1, strided ids and a map, a transposed input; entries that are left out hold NaN."""
     g = generator(device, seed)
     tokens, k, columns = shape
     x = normal((tokens, k, columns + 8), dtype, g, 3.0)[..., :columns]
     ids = expert_map = None
     if variant in (1, 2):
         ids = torch.randint(-1, 9, (tokens, k), generator=g, device=g.device)
-        ids = ids.to(INT) if variant == 1 else ids
+        ids = ids.to(INT) if variant == 1 else ids.T.contiguous().T
         expert_map = _map(g, 8) if variant == 2 else None
         x[_left_out(ids, expert_map)] = float("nan")
     elif variant == 3:

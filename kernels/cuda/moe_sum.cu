@@ -2,7 +2,7 @@
 //
 //   out[t, :] = round(sum over j = 0 .. k - 1 of in[t, j, :]), in fp32 and in that order, one rounding to the output type
 //
-// Contract   in[token, j, element] with any strides; out dense. With ids, entry (t, j) is left out, whatever it holds, when
+// Contract   in[token, j, element] and ids[token, j] with any strides; out dense. With ids, entry (t, j) is left out, whatever it holds, when
 //            its expert is negative, or outside the expert map, or mapped to a negative number.
 // Upstream   the same file as for moe_align.cu: fp32, in order, entries with an expert below 0 or mapped below 0 left out.
 //            There an id beyond the map is read beyond it.
@@ -21,6 +21,7 @@ struct SumArguments {
   const T* in;
   int64 token_stride, expert_stride, element_stride;  // of elements: 1 where N > 1
   Ids ids;         // [tokens, k] or null
+  int64 id_token_stride, id_expert_stride;
   const int* map;  // [experts] or null
   int64 experts;   // of the map
   int64 tokens;
@@ -28,9 +29,9 @@ struct SumArguments {
 };
 
 template <typename T>
-__device__ __forceinline__ bool left_out(const SumArguments<T>& a, int64 entry) {
+__device__ __forceinline__ bool left_out(const SumArguments<T>& a, int64 token, int j) {
   if (a.ids.data == nullptr) return false;
-  const int64 id = a.ids[entry];
+  const int64 id = a.ids[token * a.id_token_stride + j * a.id_expert_stride];
   return id < 0 || (a.map != nullptr && (id >= a.experts || a.map[id] < 0));
 }
 
@@ -44,7 +45,7 @@ __device__ __forceinline__ void moe_sum(const SumArguments<T>& a) {
 #pragma unroll 4
     for (int j = 0; j < a.k; ++j) {
       const Pack<T, N> x = load<T, N>(in + j * a.expert_stride);  // on its way before it is known to count
-      if (left_out(a, token * a.k + j)) continue;
+      if (left_out(a, token, j)) continue;
 #pragma unroll
       for (int i = 0; i < N; ++i) sum[i] += to_float(x.at[i]);
     }

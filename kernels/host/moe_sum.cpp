@@ -13,6 +13,7 @@ struct Arguments {
   const void* in;
   long long token_stride, expert_stride, element_stride;
   Ids ids;
+  long long id_token_stride, id_expert_stride;
   const int* map;
   long long experts;
   long long tokens;
@@ -24,9 +25,9 @@ Kernel kernels[2][2] = {
     {{"moe_sum", "moe_sum_f16_f16_items8_sm70"}, {"moe_sum", "moe_sum_f16_f16_items1_sm70"}},
     {{"moe_sum", "moe_sum_f32_f32_items4_sm70"}, {"moe_sum", "moe_sum_f32_f32_items1_sm70"}}};
 
-bool left_out(const Arguments& a, std::int64_t entry) {
+bool left_out(const Arguments& a, std::int64_t token, int j) {
   if (a.ids.data == nullptr) return false;
-  const std::int64_t id = a.ids[entry];
+  const std::int64_t id = a.ids[token * a.id_token_stride + j * a.id_expert_stride];
   return id < 0 || (a.map != nullptr && (id >= a.experts || a.map[id] < 0));
 }
 
@@ -38,7 +39,7 @@ void on_cpu(const Arguments& a) {
       for (int i = 0; i < a.columns; ++i) {
         float sum = 0;
         for (int j = 0; j < a.k; ++j)
-          if (!left_out(a, token * a.k + j)) sum += static_cast<float>(in[j * a.expert_stride + i * a.element_stride]);
+          if (!left_out(a, token, j)) sum += static_cast<float>(in[j * a.expert_stride + i * a.element_stride]);
         static_cast<T*>(a.out)[token * a.columns + i] = static_cast<T>(sum);
       }
     }
@@ -54,7 +55,8 @@ void entries_of(
   check.size(*ids, 0, in.size(0));
   check.size(*ids, 1, in.size(1));
   check.same_device(*ids, in);
-  a.ids = check.ids(*ids);
+  a.ids = check.strided_ids(*ids);
+  a.id_token_stride = ids->stride(0), a.id_expert_stride = ids->stride(1);
   if (!map.has_value()) return;
   check.vector(*map, ScalarType::Int, map->numel(), in);
   a.map = map->as<const int>(), a.experts = map->numel();

@@ -122,10 +122,15 @@ void Checker::vector(const View& view, ScalarType type, std::int64_t wanted, con
 }
 
 Ids Checker::ids(const View& view) const {
+  const Ids ids = strided_ids(view);
+  contiguous(view);
+  return ids;
+}
+
+Ids Checker::strided_ids(const View& view) const {
   const bool wide = view.dtype == ScalarType::Long;
   if (!wide && view.dtype != ScalarType::Int && view.dtype != ScalarType::UInt32)
     fail(std::string(view.name) + " must be int32 or int64, not " + dtype_name(view.dtype));
-  contiguous(view);
   return {view.data, wide};
 }
 

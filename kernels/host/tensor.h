@@ -64,8 +64,9 @@ class Checker {
   // `size` numbers of a type, one after the other, on the device of `as`.
   void vector(const View& view, ScalarType type, std::int64_t size, const View& as) const;
 
-  // A contiguous tensor of int32, uint32 or int64 as one list.
+  // A tensor of int32, uint32 or int64; `ids` wants it contiguous, as one list.
   Ids ids(const View& view) const;
+  Ids strided_ids(const View& view) const;
 
   // The leading dimensions collapsed to at most two; the last one must have unit stride.
   Rows rows(const View& view) const;

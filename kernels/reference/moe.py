@@ -35,12 +35,11 @@ def lay_out(lists: Sequence[Sequence[int]], block: int, room: tuple[int, int], m
 def lists_of(ids: Tensor, experts: int, expert_map: Tensor | None, kept: Tensor | None = None) -> list[list[int]]:
     """Entries of each expert, in their order, by the definition; `kept` says which entries count at all."""
     lists: list[list[int]] = [[] for _ in range(experts)]
+    local = range(experts) if expert_map is None else expert_map.tolist()
+    counts = [True] * ids.numel() if kept is None else kept.tolist()
     for entry, given in enumerate(ids.flatten().tolist()):
-        if not 0 <= given < experts or (kept is not None and not kept[entry]):
-            continue
-        expert = given if expert_map is None else int(expert_map[given])
-        if 0 <= expert < experts:
-            lists[expert].append(entry)
+        if counts[entry] and 0 <= given < experts and 0 <= local[given] < experts:
+            lists[local[given]].append(entry)
     return lists
 
 
