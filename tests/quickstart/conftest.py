@@ -15,6 +15,17 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheels")
     for name, version in (("tiny_build", "1"), ("tiny_engine", "1"), ("tiny_engine", "2")):
         tiny_wheel(folder, name, version, {f"{name}.py": f"VERSION = '{version}'\n"})
+    for version, code in (("1", "sm_70 sm_75"), ("2", "sm_75 sm_90")):
+        built_for = f"def _cuda_getArchFlags():\n    return '{code}'\n"
+        files = {"torch/__init__.py": f"VERSION = __version__ = '{version}'\n", "torch/_C.py": built_for}
+        tiny_wheel(folder, "torch", version, files)
+    for version, code in (("1", "sm_70"), ("2", "sm_75")):
+        ptxas = f"#!/bin/sh\necho \"Allowed values: '{code}','sm_90'\"\n"
+        tiny_wheel(folder, "triton", version, {"triton/__init__.py": "", "triton/backends/nvidia/bin/ptxas": ptxas})
+    tiny_wheel(folder, "tiny_nccl", "1", {"nvidia/nccl/lib/libnccl.so.2": "x"})
+    tiny_wheel(folder, "nvidia_cublas", "13.1", {"nvidia/cu13/lib/libcublas.so.13": "x"})
+    tiny_wheel(folder, "nvidia_nccl_cu13", "2", {"nvidia/other": "x"})
+    tiny_wheel(folder, "nvidia_cublas_cu12", "12.8", {"nvidia/cublas/lib/libcublas.so.12": "x"})
     tiny_wheel(folder, "pytest", "1", {"pytest/__init__.py": "VERSION = '1'\n", "pytest/__main__.py": VERB})
     return folder
 

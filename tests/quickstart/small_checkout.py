@@ -42,7 +42,8 @@ def build_editable(folder, config_settings=None, metadata_directory=None):
         wheel.writestr("volta.pth", str(ROOT))
         wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\\nName: volta-toolkit\\nVersion: 0.1.0\\n")
         wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
-        wheel.writestr(f"{info}/entry_points.txt", "[vllm.general_plugins]\\nvolta = toolkit.plugin:register\\n")
+        wheel.writestr(f"{info}/entry_points.txt", "[vllm.general_plugins]\\nvolta = toolkit.plugin:register\\n"
+            "[vllm.platform_plugins]\\nvolta = toolkit.plugin:platform_class\\n")
         wheel.writestr(f"{info}/RECORD", f"volta.pth,,\\n{info}/METADATA,,\\n{info}/WHEEL,,\\n{info}/RECORD,,\\n")
     return name
 """
@@ -70,7 +71,9 @@ def tiny_wheel(folder: Path, name: str, version: str, files: dict[str, str]) -> 
     record = "".join(f"{path},,{len(text)}\n" for path, text in contents.items()) + f"{info}/RECORD,,\n"
     with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as wheel:
         for path, text in (contents | {f"{info}/RECORD": record}).items():
-            wheel.writestr(path, text)
+            entry = zipfile.ZipInfo(path)
+            entry.external_attr = (0o100755 if "/bin/" in path else 0o100644) << 16
+            wheel.writestr(entry, text)
 
 
 @dataclass
@@ -113,11 +116,15 @@ class Checkout:
     @property
     def packages(self) -> Path:
         """site-packages of the environment."""
-        return next((self.root / ".venv" / "lib").glob("python3*")) / "site-packages"
+        return self.packages_of(".venv")
 
-    def version(self, module: str) -> str:
+    def packages_of(self, venv: str) -> Path:
+        """site-packages of one of the environments."""
+        return next((self.root / venv / "lib").glob("python3*")) / "site-packages"
+
+    def version(self, module: str, venv: str = ".venv") -> str:
         """What a tiny package's module says."""
-        command = [self.root / ".venv/bin/python", "-I", "-c", f"import {module}; print({module}.VERSION)"]
+        command = [self.root / venv / "bin/python", "-I", "-c", f"import {module}; print({module}.VERSION)"]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
     def edit(self, path: str, old: str, new: str) -> None:
@@ -129,7 +136,7 @@ class Checkout:
 
     def forget(self) -> None:
         """Leave what is installed and take the stamps that vouch for it."""
-        for stamp in self.root.glob(".venv/.installed-*"):
+        for stamp in self.root.glob(".venv*/.installed-*"):
             stamp.unlink()
 
     def hold(self) -> None:
@@ -165,6 +172,7 @@ def lay(checkout: Checkout) -> Checkout:
         "requirements/build.txt": "tiny-build==1\n",
         "requirements/cpu.txt": "# a comment\ntiny-engine==1\nabsent==1; python_version < '3'\n",
         "requirements/test.txt": "pytest==1\n",
+        "requirements/v100.txt": "torch==1\ntriton==1\ntiny-nccl==1\n",
     }
     for name, text in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)

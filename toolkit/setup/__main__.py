@@ -1,4 +1,4 @@
-"""./quickstart: installs what a command needs into .venv, once, and becomes that command."""
+"""./quickstart: installs what a command needs into an environment, once, and becomes that command."""
 
 from __future__ import annotations
 
@@ -19,24 +19,27 @@ if not __package__:  # started by ./quickstart, before anything is installed
 
 from toolkit.errors import CheckFailedError, ConfigurationError, ToolkitError  # noqa: E402
 from toolkit.setup.install import ensure  # noqa: E402
-from toolkit.setup.place import Place  # noqa: E402
+from toolkit.setup.place import VENVS, Place  # noqa: E402
 from toolkit.setup.progress import say  # noqa: E402
 
 USAGE = """\
 usage: ./quickstart serve [OVERRIDE...]     serve a model; SmolLM2 on the CPU where no +recipe=NAME is given
-       ./quickstart test [PYTEST ARGUMENT...]   ruff, mypy and the whole test suite
-       ./quickstart setup [engine=cpu]      install only
+       ./quickstart test [PYTEST ARGUMENT...]   ruff, mypy and the whole test suite, or what the arguments name
+       ./quickstart setup [engine=cpu|v100]     install only
        ./quickstart VERB [ARGUMENT...]      any other verb: {verbs}
 
-Each first makes .venv beside this file and installs exact versions into it (requirements/), once. Needs Python 3.11 to
-3.14 with venv, about 5 GB of disk, and a package index. PYTHON=/path/to/python chooses the interpreter.
+Each first makes .venv beside this file and installs exact versions into it (requirements/), once; with the argument
+engine=v100, and for the whole test suite, also .venv-v100, with CUDA's libraries. Needs Python 3.11 to 3.14 with venv,
+about 5 GB of disk (12 GB more for .venv-v100), and a package index. PYTHON=/path/to/python chooses the interpreter.
 
   ./quickstart serve until=answered server.port=8123
   ./quickstart serve +recipe=tiny_random_cpu
+  ./quickstart plan engine=v100 +recipe=qwen38_27b_nvfp4
   ./quickstart test tests/planning -k memory
 """
 DEFAULT_RECIPE = "+recipe=smollm2_cpu"
-# Variables that do not fit .venv: another Python's home, and a ban on byte code, which pip leaves to the first import.
+ENGINES = {f"engine={name}": name for name in VENVS}
+# Variables that do not fit it: another Python's home, and a ban on byte code, which pip leaves to the first import.
 UNFIT = ("PYTHONHOME", "PYTHONDONTWRITEBYTECODE")
 # Arguments that choose what to serve: a recipe, an earlier run's receipt, or a primary configuration of one's own.
 CHOOSES = re.compile(r"\+{0,2}recipe(@\w*)?=|\+{0,2}receipt=|--config-name|--config-path|-cn\b|-cp\b")
@@ -62,7 +65,7 @@ def verbs() -> list[str]:
 
 
 def command(verb: str, arguments: Sequence[str]) -> list[str]:
-    """The arguments for .venv's interpreter."""
+    """The arguments for the environment's interpreter."""
     if verb == "test":
         return ["-m", "pytest", *arguments]
     chosen = verb != "serve" or any(CHOOSES.match(argument) for argument in arguments)
@@ -72,19 +75,24 @@ def command(verb: str, arguments: Sequence[str]) -> list[str]:
 def setup_only(arguments: Sequence[str]) -> None:
     """Read `setup`'s argument; refuses what cannot be installed."""
     for argument in arguments:
-        if argument == "engine=v100":
-            raise ConfigurationError(
-                "engine=v100 cannot be installed by ./quickstart yet",
-                where="requirements/v100.txt",
-                why="this version pins the CPU engine only",
-                fix="./quickstart setup engine=cpu",
-            )
-        if argument != "engine=cpu":
-            raise ConfigurationError(f"setup does not know {argument!r}", fix="./quickstart setup engine=cpu")
+        if argument not in ENGINES:
+            known = " or ".join(ENGINES)
+            raise ConfigurationError(f"setup does not know {argument!r}", fix=f"./quickstart setup {known}")
+
+
+def needs(verb: str, arguments: Sequence[str]) -> list[tuple[str, str]]:
+    """(engine, set) of each environment that a command needs; it runs in the first.
+
+    The whole test suite looks into the V100's environment too; tests that are named take it as they find it.
+    """
+    if verb == "test":
+        return [("cpu", "test"), *([] if arguments else [("v100", "v100")])]
+    chosen = next((ENGINES[argument] for argument in reversed(arguments) if argument in ENGINES), "cpu")
+    return [(chosen, chosen)]
 
 
 def become(place: Place, arguments: list[str]) -> None:
-    """Replace this process by .venv's interpreter, as in an activated shell: signals and exit code are then its own."""
+    """Replace this process by its interpreter, as in an activated shell: signals and exit code are then its own."""
     environment = {name: value for name, value in os.environ.items() if name not in UNFIT}
     environment["VIRTUAL_ENV"] = str(place.venv)
     environment["PATH"] = os.pathsep.join([str(place.python.parent), os.environ.get("PATH", os.defpath)])
@@ -105,13 +113,15 @@ def run(arguments: Sequence[str]) -> int:
         raise ConfigurationError(
             f"quickstart does not know {verb!r}", fix=f"./quickstart {near[0]}" if near else "./quickstart --help"
         )
-    place = Place(ROOT)
     if verb == "setup":
         setup_only(rest)
     if sys.platform != "linux" or os.uname().machine != "x86_64":
         raise CheckFailedError("the pinned packages are for Linux on x86-64", why=" ".join(os.uname()[::4]))
     version = "{}.{}".format(*sys.version_info[:2]) if os.environ.get("PYTHON") else None
-    ensure(place, "test" if verb == "test" else "cpu", version)
+    wanted = [(Place(ROOT, engine), name) for engine, name in needs(verb, rest)]
+    for place, name in wanted:
+        ensure(place, name, version)
+    place = wanted[0][0]
     if verb == "setup":
         say(f"ready: {place.python}")
         return 0

@@ -1,6 +1,6 @@
-"""Looks at a finished installation from inside it: the versions, torch's build, our entry point.
+"""Looks at a finished installation from inside it: the versions, torch's build, our entry points.
 
-    .venv/bin/python -I -m toolkit.setup.check requirements/cpu.txt ...
+    .venv/bin/python -I -m toolkit.setup.check cpu requirements/cpu.txt ...
 
 Prints a line for each thing that is wrong and exits 1, or nothing and 0.
 """
@@ -8,10 +8,13 @@ Prints a line for each thing that is wrong and exits 1, or nothing and 0.
 from __future__ import annotations
 
 import sys
+import sysconfig
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, entry_points, version
 from importlib.util import find_spec
 from pathlib import Path
+
+from toolkit.setup import v100
 
 BESIDE_TORCH = ("torchvision", "torchaudio", "torchcodec")  # the registry's builds do not load beside torch's CPU build
 
@@ -51,13 +54,16 @@ def wrong_imports() -> Iterator[str]:
             import torch  # noqa: F401
     except Exception as error:  # noqa: BLE001 - whatever it is, it is what the user must read
         yield f"torch does not load: {error}"
-    if not any(point.value.startswith("toolkit.") for point in entry_points(group="vllm.general_plugins")):
-        yield "the toolkit's vLLM plugin is not registered"
+    for group in ("vllm.platform_plugins", "vllm.general_plugins"):
+        if not any(point.value.startswith("toolkit.") for point in entry_points(group=group)):
+            yield f"the toolkit's entry point is not in {group}"
 
 
 def main() -> int:
     """Print what is wrong."""
-    wrong = [*wrong_versions(sys.argv[1:]), *unwanted(), *wrong_imports()]
+    engine, *files = sys.argv[1:]
+    own = v100.wrong(Path(sysconfig.get_path("purelib"))) if engine == "v100" else unwanted()
+    wrong = [*wrong_versions(files), *wrong_imports(), *own]
     sys.stdout.write("".join(f"{line}\n" for line in wrong))
     return 1 if wrong else 0
 

@@ -1,4 +1,4 @@
-"""One installation at a time in a checkout."""
+"""One installation at a time in an environment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from toolkit.setup.place import Place
 
 @contextmanager
 def exclusive(place: Place, waiting: Callable[[], None]) -> Iterator[int]:
-    """Hold the checkout's lock; yields its descriptor. Calls `waiting` once if another process has it.
+    """Hold the environment's lock; yields its descriptor. Calls `waiting` once if another process has it.
 
     The lock is the kernel's, on an open file: it ends with its last holder, however that ends.
     """

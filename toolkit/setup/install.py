@@ -1,4 +1,4 @@
-"""Brings .venv to the state that the lock files name, in a few phases."""
+"""Brings an engine's environment to the state that the lock files name, in a few phases."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from toolkit.setup.pip import Pip
 from toolkit.setup.place import SETS, Place
 from toolkit.setup.progress import Progress, say
 
-TITLES = {"build": "build tools", "cpu": "the engine and what it needs", "test": "test tools"}
+ENGINE = "the engine and what it needs"
+TITLES = {"build": "build tools", "cpu": ENGINE, "test": "test tools", "v100": ENGINE}
 
 
 def ensure(place: Place, name: str, version: str | None) -> None:
     """Make sure that a set is installed; within milliseconds where its stamp says that it is.
 
-    version: the Python ("3.12") that .venv must have, or None to keep whatever it has.
+    version: the Python ("3.12") that it must have, or None to keep whatever it has.
 
     Raises:
         CheckFailedError: the machine, the disk or the package index does not allow it.
@@ -82,10 +83,10 @@ def _prepare(place: Place, works: bool) -> None:
     if not works:
         said = venv.clear(place.venv)
         if said:
-            say(f".venv: {said}")
+            say(f"{place.venv.name}: {said}")
         venv.make(place.venv)
     for package in venv.repair(place.venv):
-        say(f".venv: {package} was not installed in full and is installed again")
+        say(f"{place.venv.name}: {package} was not installed in full and is installed again")
 
 
 def _torch(place: Place) -> str | None:
@@ -96,7 +97,7 @@ def _torch(place: Place) -> str | None:
 
 def _check(place: Place, parts: Sequence[str]) -> None:
     files = [str(place.requirements(part)) for part in parts]
-    command = [str(place.python), "-I", "-m", "toolkit.setup.check", *files]
+    command = [str(place.python), "-I", "-m", "toolkit.setup.check", place.engine, *files]
     answer = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if answer.returncode != 0:
         first, *others = answer.stdout.strip().splitlines() or [f"exit code {answer.returncode}"]

