@@ -11,6 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent / "config"))
 import cli
 
+from toolkit.checkpoint.local import read_facts
 from toolkit.config.recipe_name import RecipeName
 from toolkit.config.search_path import shipped_conf
 
@@ -123,6 +124,23 @@ def test_a_draft_in_a_folder_is_planned_from_its_files(tmp_path):
     assert planned()["capacity"] == published["capacity"], "the published draft's shapes are what conf/ describes"
     assert planned()["memory"]["draft model"] == 256
     assert planned(num_hidden_layers=20)["capacity"] != published["capacity"]
+
+
+def test_headers_are_read_and_weights_never(tmp_path):
+    header = json.dumps({"a.weight": {"dtype": "U8", "shape": [10**11], "data_offsets": [0, 10**11]}}).encode()
+    (tmp_path / "config.json").write_text(json.dumps({"hidden_size": 8}))
+    with (tmp_path / "model.safetensors").open("wb") as file:
+        file.write(len(header).to_bytes(8, "little") + header)
+        file.truncate(8 + len(header) + 10**11)  # a hole of 100 GB
+    before = bytes_read()
+    facts = read_facts(tmp_path, "sparse")
+    assert facts.weight_bytes == 10**11
+    assert 0 < bytes_read() - before < 10**5
+
+
+def bytes_read() -> int:
+    """Bytes that this process has taken from files."""
+    return int(Path("/proc/self/io").read_text().split()[1])
 
 
 def test_a_broken_checkpoint_is_an_error_of_the_artifact(tmp_path):

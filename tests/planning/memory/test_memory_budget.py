@@ -17,6 +17,7 @@ from toolkit.planning.geometry import ModelGeometry, read_geometry
 from toolkit.planning.geometry.shards import rank_of
 from toolkit.planning.memory import plan_budget
 from toolkit.planning.memory.embedding import table_bytes, table_rows
+from toolkit.planning.memory.vision import is_vision
 from toolkit.planning.memory.weights import packed_copies
 from toolkit.planning.memory.workspaces import activations, prefill_bridge
 
@@ -175,6 +176,25 @@ def test_the_vision_encoder_is_a_term_of_its_own() -> None:
     found = purposes(plan_budget(v100(), geometry(DENSE), facts))
     assert found["vision encoder"].bytes == 256 * 64 * 2 // 4 + 64 * 2
     assert found["weights"].bytes == 1024 * 512 * 2 // 4 + 8 * 4 * 2 // 4
+
+
+@pytest.mark.parametrize(
+    ("name", "vision"),
+    [
+        ("visual.blocks.0.attn.qkv.weight", True),
+        ("model.visual.merger.mlp.0.weight", True),
+        ("vision_tower.encoder.layers.0.weight", True),
+        ("vision_model.embeddings.weight", True),
+        ("model.vision_encoder.norm.weight", True),
+        ("multi_modal_projector.linear_1.weight", True),
+        ("model.layers.0.self_attn.q_proj.weight", False),
+        ("model.supervisual.weight", False),
+        ("model.layers.0.revision.weight", False),
+        ("visual", False),
+    ],
+)
+def test_tensors_of_a_vision_encoder_are_told_by_name(name: str, vision: bool) -> None:
+    assert is_vision(name) == vision
 
 
 def test_a_vision_encoder_known_by_its_shapes() -> None:
