@@ -67,9 +67,10 @@ def lint(_context: Context) -> None:
 
 @task
 def docs(_context: Context) -> None:
-    """Write the pages that are generated from the schema and from the rules."""
+    """Write the pages that are generated from the schema, the rules and the operators' states."""
     call("toolkit.config.docs")
     call("toolkit.planning.rules.page")
+    call("toolkit.plugin.operators.table")
 
 
 @task
