@@ -11,17 +11,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).parent
-REPLACED = {"driver.cpp", "container.cpp", "compat.cpp"}
-"""Host files about the driver, the container of GPU code, and old systems."""
-ASKS_FOR_THE_DEVICE = "tensor.cpp"
+RENAMED = {
+    "tensor.cpp": {f"aoti_torch_get_device_{what}": f"emulated_device_{what}" for what in ("type", "index")},
+    "driver.cpp": {"launch_bytes": "launch_bytes_on_gpu"},
+}
+"""What a host file calls, or defines, by another name, so that emulator.cpp can take its place."""
+FOR_OLD_SYSTEMS = "compat.cpp"
 
 
 @dataclass(frozen=True)
 class Maker:
-    """Where the sources are (kernels/), torch's package, the C++ compiler, and the folder for what is made."""
+    """Where kernels/, torch's package and CUDA's headers are, the compiler, and a folder for what is made."""
 
     kernels: Path
     torch: Path
+    cuda: tuple[Path, ...]
     compiler: str
     folder: Path
 
@@ -34,7 +38,7 @@ class Maker:
         content = b"".join(path.read_bytes() for path in [*sources, *sorted(HERE.glob("*.*"))])
         library = self.folder / f"emulated-{hashlib.sha256(content).hexdigest()[:16]}.so"
         if not library.is_file():
-            host = [path for path in sorted((self.kernels / "host").glob("*.cpp")) if path.name not in REPLACED]
+            host = [path for path in sorted((self.kernels / "host").glob("*.cpp")) if path.name != FOR_OLD_SYSTEMS]
             jobs = [self._host(path) for path in host] + [self._device(path) for path in emulated(self.kernels)]
             self._make(library, jobs, [str(self.torch / "lib" / "libtorch_cpu.so")])
         return library
@@ -46,10 +50,9 @@ class Maker:
         return library
 
     def _host(self, source: Path) -> list[str]:
-        options = ["-DTORCH_TARGET_VERSION=0x020a000000000000", f"-I{self.torch / 'include'}"]
-        if source.name == ASKS_FOR_THE_DEVICE:
-            options += [f"-Daoti_torch_get_device_{what}=emulated_device_{what}" for what in ("type", "index")]
-        return [str(source), *options]
+        headers = [f"-I{folder}" for folder in (self.torch / "include", *self.cuda)]
+        names = [f"-D{old}={new}" for old, new in RENAMED.get(source.name, {}).items()]
+        return [str(source), "-DTORCH_TARGET_VERSION=0x020a000000000000", *headers, *names]
 
     def _device(self, source: Path) -> list[str]:
         return [f"-I{HERE}", f"-I{self.kernels / 'host'}", "-include", str(HERE / "device.h"), "-x", "c++", str(source)]
