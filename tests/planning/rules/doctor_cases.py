@@ -13,7 +13,7 @@ config, on_v100, machine, gpus, software = (
     cases.gpu_machine,
     cases.software,
 )
-TORCH = "install torch==2.10.0 from PyPI, whose CUDA 12.8 build is the last with sm_70"
+TORCH = "./quickstart VERB engine=v100 installs one that has; by hand it is torch==2.10.0, the last with sm_70"
 LOOK = "run toolkit.doctor on the serving machine"
 PROVE = {"engine__prove_on_any_gpu": True}
 SITE, HOME = "/engine/site", "/home/user/.local/lib/python3.11/site-packages"

@@ -11,7 +11,7 @@ from toolkit.planning.rules.rule import Context, Problem, Rule, not_looked_at, u
 
 PACKAGES = "the installed packages were"
 TORCH_LIBRARY = "torch/lib/libtorch_cuda.so"
-TORCH = "install torch==2.10.0 from PyPI, whose CUDA 12.8 build is the last with sm_70"
+TORCH = "./quickstart VERB engine=v100 installs one that has; by hand it is torch==2.10.0, the last with sm_70"
 # CUDA 12's wheels end in -cu12; the same names without a suffix came with CUDA 13.
 CUDA_13 = frozenset(
     f"nvidia-{name}"
