@@ -129,6 +129,22 @@ def test_scales_are_divided_out_and_multiplied_in():
     assert torch.equal(ours, plain * 0.25)
 
 
+CAPABLE = torch.cpu._is_avx512_supported() or torch.cpu._is_amx_tile_supported()
+
+
+@pytest.mark.parametrize("scales", [(256.0, 1 / 256), (1 / 256, 256.0)])
+@pytest.mark.parametrize("dtype", ["fp8_e4m3", "fp8_e5m2"])
+@pytest.mark.parametrize("backend", [CPUAttentionBackend, CpuFp8AttentionBackend], ids=["upstream", "ours"])
+def test_keys_and_values_are_stored_divided_by_their_scale(backend, dtype, scales):
+    """Divided, the numbers are exact; without the scale, or multiplied by it, they overflow the format or vanish."""
+    if backend is CPUAttentionBackend and not CAPABLE:
+        pytest.skip("upstream has no FP8 cache on this CPU")
+    step = Step()
+    exact = step.run(CPUAttentionBackend, "auto", scales=scales)
+    stored = step.run(backend, dtype, scales=scales)
+    assert (stored - exact).abs().max() < 1e-3 * exact.abs().max()  # scores of 1e4, whose float32 rounding shows
+
+
 @pytest.mark.parametrize("extra", EXTRAS, ids=lambda extra: "+".join(extra) or "plain")
 def test_without_fp8_it_is_upstream_to_the_bit(extra):
     step = Step()
