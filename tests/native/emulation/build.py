@@ -32,7 +32,7 @@ class Maker:
     def operators(self) -> Path:
         """A library that defines torch.ops.volta, whose launches run on the CPU; made once for the same sources.
 
-        Raises CalledProcessError, its stderr the compiler's words.
+        Raises RuntimeError with the compiler's words.
         """
         sources = [path for path in sorted(self.kernels.rglob("*")) if path.suffix in {".cu", ".cuh", ".h", ".cpp"}]
         content = b"".join(path.read_bytes() for path in [*sources, *sorted(HERE.glob("*.*"))])
@@ -76,4 +76,6 @@ def emulated(kernels: Path) -> list[Path]:
 
 
 def _run(command: Sequence[str]) -> None:
-    subprocess.run(command, check=True, capture_output=True, text=True)
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(done.stderr[:4000])
