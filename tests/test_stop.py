@@ -84,6 +84,53 @@ def test_two_living_runs_must_be_told_apart(serve):  # noqa: F811
     assert {one.end()[0], two.end()[0]} == {143}
 
 
+def test_a_damaged_state_is_told_while_the_run_serves(ready):
+    (ready.run / "state.json").write_text("{")
+    code, out, err = verb("status", ready.runs)
+    assert (code, out) == (5, "")
+    lines = err.splitlines()
+    assert lines[0] == f"error: the state of run {ready.run.name} is damaged"
+    assert lines[1] == f"  where: {ready.run / 'state.json'}"
+    assert lines[2].startswith("  why: it is not JSON: ")
+    living = harness.marked(ready.run)
+    pids = [int(word) for word in lines[3].partition("(kill ")[2].partition(")")[0].split()]
+    assert sorted(pids) == sorted(living)
+    for arguments in ([], [f"run={ready.run.name}"]):
+        assert verb("stop", ready.runs, *arguments)[::2] == (5, err)
+    document = json.loads(verb("status", ready.runs, "output=json")[1])
+    assert (document["runs"], len(document["damaged"])) == ([], 1)
+    assert sorted(document["damaged"][0]["engine_processes"]) == sorted(living)
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    harness.until(ready.nothing_is_left)
+
+
+def test_a_damaged_state_of_a_dead_run_hides_no_other(ready):
+    old = ready.runs / "old"
+    old.mkdir()
+    (old / "state.json").write_text('{"schema": 99}')
+    code, out, err = verb("status", ready.runs)
+    assert code == 5
+    assert [line.split()[1] for line in out.splitlines()[1:]] == ["ready"]
+    assert "why: its schema is another than 1" in err
+    assert f"fix: remove the folder {old}" in err
+    assert verb("status", ready.runs, "run=old")[0] == 5
+    assert verb("stop", ready.runs)[0] == 0, "a dead run does not keep the living one from being stopped"
+
+
+@pytest.mark.parametrize("name", ["status", "stop"])
+def test_a_file_is_no_folder_of_runs(tmp_path, name):
+    (tmp_path / "file").write_text("")
+    code, out, err = verb(name, tmp_path / "file")
+    assert (code, out) == (2, "")
+    assert err.splitlines() == [
+        "error: the folder of runs cannot be read",
+        f"  where: {tmp_path / 'file'}",
+        "  why: Not a directory",
+        "  fix: set runs=FOLDER",
+    ]
+
+
 def test_an_unknown_run_and_an_empty_folder(tmp_path):
     code, _, err = verb("stop", tmp_path, "run=nobody")
     assert code == 2

@@ -31,6 +31,13 @@ def run(composed: Composed[BuildConfig]) -> int:
             "there are no kernel sources here", where=str(root), fix="run build in a checkout of the project"
         )
     folder = Path(config.folder).absolute()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        why = "it is a file" if folder.is_file() else error.strerror or str(error)
+        raise ConfigurationError(
+            "the wheel's folder cannot be made", where=f"folder={config.folder}", why=why, fix="set folder=DIR"
+        ) from error
     tell("building the native wheel; the first time compiles everything")
     wheel = build_wheel(root, folder, cache=user_cache_path("volta-toolkit") / "toolchain", jobs=config.jobs)
     return report_on(check_wheel(wheel), config.output, manifest=folder / "package-manifest.json")

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 
 from toolkit.config.composed import Composed
 from toolkit.config.schema.verbs import Output, RunsConfig
+from toolkit.errors import CheckFailedError
 from toolkit.runs.folder import runs_root
-from toolkit.runs.listing import Seen, choose, look
-from toolkit.streams import say
+from toolkit.runs.listing import Runs, Seen, choose, look
+from toolkit.streams import say, tell
 from toolkit.verb import run_verb
 
 
@@ -21,19 +22,22 @@ def main() -> None:
 
 
 def run(composed: Composed[RunsConfig]) -> int:
-    """Print one run, or all of them, the newest last."""
+    """Print one run, or all of them, the newest last; 5 where the state of one is damaged."""
     config = composed.config
     root = runs_root(config.runs)
     runs = look(root)
     if config.run is not None:
-        runs = [choose(runs, config.run, root)]
+        runs = Runs((choose(runs, config.run, root),))
     if config.output is Output.json:
-        say(json.dumps({"schema": 1, "runs": [seen.to_json() for seen in runs]}, indent=2))
-    elif runs:
-        say("\n".join(table(runs)))
-    else:
+        damaged = [found.to_json() for found in runs.damaged]
+        say(json.dumps({"schema": 1, "runs": [seen.to_json() for seen in runs.seen], "damaged": damaged}, indent=2))
+    elif runs.seen:
+        say("\n".join(table(runs.seen)))
+    elif not runs.damaged:
         say(f"no runs in {root}")
-    return 0
+    for found in runs.damaged:
+        tell(f"error: {found.error}")
+    return CheckFailedError.exit_code if runs.damaged else 0
 
 
 def table(runs: Sequence[Seen]) -> list[str]:

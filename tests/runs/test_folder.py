@@ -41,6 +41,14 @@ def test_only_folders_with_a_state_are_runs_oldest_first(tmp_path):
     assert all_runs(tmp_path) == [runs[1], runs[0]]
 
 
+def test_a_root_that_is_a_file_is_an_error(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigurationError, match="the folder of runs cannot be read"):
+        all_runs(tmp_path / "file")
+    with pytest.raises(ConfigurationError, match="the folder of runs cannot be read"):
+        all_runs(tmp_path / "file" / "runs")
+
+
 def test_the_default_root_is_in_the_users_state_folder(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     assert runs_root("") == tmp_path / "volta-toolkit" / "runs"

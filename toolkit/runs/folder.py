@@ -89,12 +89,12 @@ def all_runs(root: Path) -> list[RunFolder]:
     """Every run below `root` that has a state and may be read, oldest first.
 
     Raises:
-        ConfigurationError: the root itself may not be read.
+        ConfigurationError: the root is no folder, or may not be read.
     """
-    if not root.is_dir():
-        return []
     try:
         folders = [RunFolder(path) for path in root.iterdir()]
+    except FileNotFoundError:
+        return []
     except OSError as error:
         raise ConfigurationError(
             "the folder of runs cannot be read", where=str(root), why=str(error.strerror), fix="set runs=FOLDER"

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from toolkit.engine import proc
-from toolkit.errors import ConfigurationError
+from toolkit.errors import CheckFailedError, ConfigurationError
 from toolkit.runs.folder import RunFolder, all_runs
-from toolkit.runs.state import RunState, State, read_state
+from toolkit.runs.state import RunState, State, StateError, load_state
 
 
 @dataclass(frozen=True)
@@ -42,35 +41,80 @@ class Seen:
         return {**self.state.to_json(), **seen, "folder": str(self.folder.path)}
 
 
-def look(root: Path) -> list[Seen]:
-    """Every run below `root` whose state can be read, oldest first."""
+@dataclass(frozen=True)
+class Damaged:
+    """A run whose state cannot be understood, though its engine may live."""
+
+    folder: RunFolder
+    why: str
+    processes: tuple[proc.Process, ...]
+
+    @property
+    def error(self) -> CheckFailedError:
+        """What is wrong, where, why, and what to do about it."""
+        pids = " ".join(str(process.pid) for process in self.processes)
+        stop = f"end its engine first (kill {pids}), then " if pids else ""
+        return CheckFailedError(
+            f"the state of run {self.folder.name} is damaged",
+            where=str(self.folder.state),
+            why=self.why,
+            fix=f"{stop}remove the folder {self.folder.path}; its log and receipt can still be read",
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The run as plain data."""
+        error, pids = self.error, [process.pid for process in self.processes]
+        told = {"what": error.what, "where": error.where, "why": error.why, "fix": error.fix}
+        return {"run": self.folder.name, "folder": str(self.folder.path), "engine_processes": pids, "error": told}
+
+
+@dataclass(frozen=True)
+class Runs:
+    """All runs below a folder, oldest first."""
+
+    seen: tuple[Seen, ...]
+    damaged: tuple[Damaged, ...] = ()
+
+
+def look(root: Path) -> Runs:
+    """Every run below `root`; ConfigurationError where it is no folder or may not be read."""
     living: dict[str, list[proc.Process]] = {}
     for process in proc.all_processes():
         marker = None if process.dead else proc.marker_of(process.pid)
         if marker is not None:
             living.setdefault(marker, []).append(process)
-    seen = []
+    seen, damaged = [], []
     for folder in all_runs(root):
-        state = read_state(folder.state)
-        if state is not None:
-            left = living.get(str(folder.path), [])
+        left = living.get(str(folder.path), [])
+        try:
+            state = load_state(folder.state)
+        except FileNotFoundError:
+            continue  # removed just now
+        except (OSError, StateError) as error:
+            why = error.strerror if isinstance(error, OSError) else str(error)
+            damaged.append(Damaged(folder, why or str(error), tuple(left)))
+        else:
             seen.append(Seen(folder, state, tuple(process for process in left if not _supervises(process, state))))
-    return seen
+    return Runs(tuple(seen), tuple(damaged))
 
 
-def choose(runs: Sequence[Seen], name: str | None, root: Path) -> Seen:
+def choose(runs: Runs, name: str | None, root: Path) -> Seen:
     """The named run, or the only one that is alive.
 
     Raises:
         ConfigurationError: there is no such run, none is alive, or several are.
+        CheckFailedError: its state is damaged; without a name, that of a run whose engine lives.
     """
+    for damaged in runs.damaged:
+        if damaged.folder.name == name or (name is None and damaged.processes):
+            raise damaged.error
     if name is not None:
-        found = next((run for run in runs if run.folder.name == name), None)
+        found = next((run for run in runs.seen if run.folder.name == name), None)
         if found is None:
-            known = ", ".join(run.folder.name for run in runs if run.alive) or "none"
+            known = ", ".join(run.folder.name for run in runs.seen if run.alive) or "none"
             raise ConfigurationError(f"no run is named {name}", where=str(root), why=f"alive: {known}")
         return found
-    alive = [run for run in runs if run.alive]
+    alive = [run for run in runs.seen if run.alive]
     if not alive:
         raise ConfigurationError("no run is alive", where=str(root), fix="toolkit-status lists earlier ones")
     if len(alive) > 1:

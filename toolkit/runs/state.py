@@ -94,18 +94,42 @@ class StateFile:
         write_text(self._path, json.dumps(self.current.to_json(), indent=1) + "\n")
 
 
+class StateError(Exception):
+    """A state file that cannot be understood; its text is the reason."""
+
+
 def read_state(path: Path) -> RunState | None:
     """The state in a file; None where there is none that this version understands."""
     try:
+        return load_state(path)
+    except (OSError, StateError):
+        return None
+
+
+def load_state(path: Path) -> RunState:
+    """The state in a file.
+
+    Raises:
+        OSError: it cannot be read.
+        StateError: it is damaged, or of another schema.
+    """
+    try:
         data = json.loads(path.read_text(encoding="utf-8"))
-        if data.pop("schema") != STATE_SCHEMA:
-            return None
+    except ValueError as error:
+        raise StateError(f"it is not JSON: {error}") from error
+    if not isinstance(data, dict) or "schema" not in data:
+        raise StateError("it has no schema version")
+    if data.pop("schema") != STATE_SCHEMA:
+        raise StateError(f"its schema is another than {STATE_SCHEMA}, the one that this toolkit reads")
+    try:
         for name in ("serve", "warden", "engine"):
             data[name] = Identity(**data[name]) if data[name] else None
         state = RunState(**{**data, "state": State(data["state"])})
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return None
-    return state if _is_sound(state) else None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise StateError(f"a value is missing or wrong: {error}") from error
+    if not _is_sound(state):
+        raise StateError("a value has a wrong type")
+    return state
 
 
 def _is_sound(state: RunState) -> bool:
