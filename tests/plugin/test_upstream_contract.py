@@ -69,6 +69,7 @@ SIGNATURES = {
     ("vllm.v1.worker.gpu_worker", "Worker.reload_weights"): ["self", "args", "kwargs"],
     ("vllm.v1.worker.gpu_worker", "Worker.compile_or_warm_up_model"): ["self"],
     ("vllm.v1.worker.gpu_worker", "Worker.execute_model"): ["self", "scheduler_output"],
+    ("vllm.model_executor.layers.attention.attention", "unified_kv_cache_update"): ["key", "value", "layer_name"],
     ("vllm.model_executor.model_loader", "register_model_loader"): ["load_format"],
     ("vllm.model_executor.model_loader", "get_model_loader"): ["load_config"],
     ("vllm.model_executor.model_loader.default_loader", "DefaultModelLoader.__init__"): ["self", "load_config"],
