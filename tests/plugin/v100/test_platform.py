@@ -1,0 +1,123 @@
+"""The platform under torch 2.10.0: when it is active, what it answers, and what it keeps away."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import LLAMA, MODELS, Run, last_json
+
+ACTIVE, REFUSED = "toolkit.plugin.platform.v100.V100Platform", "toolkit.plugin.platform.refused.RefusedPlatform"
+V100 = {"VOLTA_PLATFORM": "v100"}
+MIXED = {"VOLTA_TEST_GPUS": "7.0,9.0"}
+# settings → outcome, what the sentence holds, capabilities that are seen
+CASES: list[tuple[dict[str, str], str, str, list[list[int]]]] = [
+    ({"VOLTA_TEST_GPUS": "7.0,7.0"}, "active", "2 visible: 7.0, 7.0", [[7, 0], [7, 0]]),
+    ({"VOLTA_TEST_GPUS": "9.0"}, "inactive", "the visible GPUs are 9.0", [[9, 0]]),
+    ({}, "inactive", "the visible GPUs are none", []),
+    (MIXED, "inactive", "the visible GPUs are 7.0, 9.0", [[7, 0], [9, 0]]),
+    ({**MIXED, "CUDA_VISIBLE_DEVICES": "0"}, "active", "1 visible: 7.0", [[7, 0]]),
+    ({**MIXED, "CUDA_VISIBLE_DEVICES": "1,0"}, "inactive", "9.0, 7.0", [[9, 0], [7, 0]]),
+    ({**MIXED, "CUDA_VISIBLE_DEVICES": "GPU-1"}, "inactive", "the visible GPUs are 9.0", [[9, 0]]),
+    ({**MIXED, "CUDA_VISIBLE_DEVICES": " GPU-0 "}, "active", "1 visible: 7.0", [[7, 0]]),
+    ({**MIXED, "CUDA_VISIBLE_DEVICES": ""}, "inactive", "the visible GPUs are none", []),
+    ({**MIXED, "CUDA_VISIBLE_DEVICES": "0,7,1"}, "active", "1 visible: 7.0", [[7, 0]]),
+    ({**MIXED, "CUDA_VISIBLE_DEVICES": "x"}, "inactive", "the visible GPUs are none", []),
+    ({**V100, "VOLTA_TEST_GPUS": "7.0"}, "active", "1 visible: 7.0", [[7, 0]]),
+    (V100, "refused", "no NVIDIA GPU is visible", []),
+    ({**V100, **MIXED}, "refused", "the visible GPUs differ (7.0, 9.0)", [[7, 0], [9, 0]]),
+    ({**V100, "VOLTA_TEST_GPUS": "9.0"}, "refused", "engine.prove_on_any_gpu=true", [[9, 0]]),
+    ({"VOLTA_PLATFORM": "v100_on_any_gpu", "VOLTA_TEST_GPUS": "9.0"}, "active", "1 visible: 9.0", [[9, 0]]),
+    ({"VOLTA_PLATFORM": "V100", "VOLTA_TEST_GPUS": "7.0"}, "refused", "VOLTA_PLATFORM='V100' is none of", [[7, 0]]),
+]
+
+
+def test_each_decision_and_each_sentence_in_a_real_process(run: Run) -> None:
+    answers = last_json(run("decisions", json.dumps([settings for settings, *_ in CASES])))
+    classes = {"active": ACTIVE, "refused": REFUSED, "inactive": None}
+    for (settings, outcome, words, seen), (got, reason, name, capabilities) in zip(CASES, answers, strict=True):
+        assert (got, name, capabilities) == (outcome, classes[outcome], seen), (settings, reason)
+        assert words in reason, settings
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({}, "no NVIDIA GPU is visible: look at nvidia-smi and at CUDA_VISIBLE_DEVICES"),
+        (MIXED, "the visible GPUs differ (7.0, 9.0)"),
+    ],
+    ids=["no GPU", "mixed"],
+)
+def test_a_refusal_ends_the_process_with_its_sentence(run: Run, settings: dict[str, str], sentence: str) -> None:
+    answer = run("refused", **V100, **settings)
+    assert answer.returncode == 1
+    assert answer.stderr.splitlines()[-1].startswith(f"RuntimeError: engine=v100 cannot start: {sentence}")
+    assert answer.stdout == ""
+
+
+def test_a_missing_library_ends_the_process_with_the_way_to_build_it(run: Run, tmp_path: Path) -> None:
+    answer = run("refused", str(tmp_path), VOLTA_TEST_GPUS="7.0")
+    assert answer.returncode == 1
+    assert answer.stderr.splitlines()[-1] == (
+        "RuntimeError: engine=v100 cannot start: the native library is not built: "
+        "invoke build, or install a wheel that it made"
+    )
+
+
+def test_two_platforms_that_are_active_are_an_error_of_vllm(run: Run, tmp_path: Path) -> None:
+    info = tmp_path / "other-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[vllm.platform_plugins]\nother = other:platform\n")
+    (tmp_path / "other.py").write_text("def platform():\n    return 'other.Other'\n")
+    answer = run("refused", VOLTA_TEST_GPUS="7.0", PYTHONPATH=str(tmp_path))
+    assert answer.returncode == 1
+    last = answer.stderr.splitlines()[-1]
+    assert last.startswith("RuntimeError: Only one platform plugin can be activated")
+    assert "volta" in last
+    assert "other" in last
+
+
+def test_it_is_a_v100(report: dict[str, Any]) -> None:
+    assert report["platform"] == ACTIVE
+    assert report["capability"] == [7, 0]
+
+
+@pytest.mark.parametrize("kv", ["auto", "fp8_e4m3", "fp8_e5m2"])
+@pytest.mark.parametrize("model", MODELS)
+def test_what_vllm_makes_of_a_model(report: dict[str, Any], model: str, kv: str) -> None:
+    found, config = report["configurations"][f"{model} {kv}"], MODELS[model]
+    assert found["dtype"] == "torch.float16"  # cast from bfloat16 and from float32
+    assert found["backend"] == "toolkit.plugin.attention.triton.VoltaTritonBackend"
+    assert (found["mode"], found["graphs"], found["kv"]) == ("VLLM_COMPILE", "FULL_AND_PIECEWISE", kv)
+    assert found["sizes"][:4] == [1, 2, 4, 8]
+    assert found["sizes"][-1] >= 48  # every decode batch of max_num_seqs=48 replays a graph
+    heads, size = config["num_key_value_heads"], config["head_dim"]
+    page = 16 * heads * 2 * size * (2 if kv == "auto" else 1)
+    assert found["spec"] == {"impl": "VoltaTritonImpl", "block": 16, "page": page, "heads": heads, "size": size}
+
+
+def test_the_models_are_not_what_they_are_served_as() -> None:
+    assert {config["dtype"] for config in MODELS.values()} == {"bfloat16", "float32"}
+    assert LLAMA["head_dim"] == 64
+
+
+EMPTY = {"vllm._C_stable_libtorch", "vllm._moe_C_stable_libtorch", "vllm.vllm_flash_attn._vllm_fa2_C"}
+# Loaded by path, past the gate, by a package that nothing on SM70 imports; it needs CUDA 13 and fails by itself.
+BY_PATH = {"vllm.third_party.deep_gemm._C_extension"}
+
+
+def test_none_of_vllms_libraries_can_be_imported(report: dict[str, Any]) -> None:
+    gate = report["gate"]
+    assert gate.keys() >= EMPTY | BY_PATH
+    assert {name for name, answer in gate.items() if answer == "empty"} == EMPTY
+    for name in gate.keys() - EMPTY - BY_PATH:
+        assert gate[name] == f"ImportError: {name} is kept out by the volta platform"
+    assert gate["vllm.third_party.deep_gemm._C_extension"].startswith("OSError: Could not load this library")
+
+
+def test_none_of_them_is_in_the_process_that_has_imported_the_model_runner(report: dict[str, Any]) -> None:
+    assert report["mapped"] == []
