@@ -61,9 +61,9 @@ CHATS = (
 GENERATE = 96
 READING = (
     "Too small a scale clips, and that ruins the model. Too large a scale costs little for long: E4M3 has 18 octaves,",
-    "of which a layer's keys and values need about ten, so 16 times too large is not seen, 4096 times is. What unit",
-    "scales lose is probably what is small, such as the values of the first layers: 3 % of layer 0's become zero",
-    "(the picture that calibrate draws). No more is claimed than this model and these prompts show.",
+    "of which keys and values need about ten, so 16 times too large is not seen, 4096 times is. vLLM's own",
+    "attention rounds towards zero as it stores (half of its bytes lie a step below the nearest), ours to the nearest:",
+    "compare the two routes. No more is claimed than this model and these prompts show.",
 )
 DRAWS = 10000
 
