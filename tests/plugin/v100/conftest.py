@@ -74,14 +74,14 @@ def run(stub: Path, library: Path) -> Run:
 
 @pytest.fixture(scope="session")
 def report(run: Run, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What scripts/platform.py found on one V100."""
+    """What scripts/active.py found on one V100."""
     folder = tmp_path_factory.mktemp("models")
     for name, config in MODELS.items():
         (folder / name).mkdir()
         (folder / name / "config.json").write_text(json.dumps(config))
     file = folder / "report.json"
     settings = {"VOLTA_TEST_GPUS": "7.0", "VOLTA_PLATFORM": "v100"}
-    answer = run("platform", str(file), *(str(folder / name) for name in MODELS), **settings)
+    answer = run("active", str(file), *(str(folder / name) for name in MODELS), **settings)
     assert answer.returncode == 0, answer.stderr[-3000:]
     return json.loads(file.read_text())
 

@@ -1,0 +1,49 @@
+"""Compiles the Triton kernels of the serving paths for sm_70 and writes what each needs, as JSON, to a file.
+
+Upstream's launchers are called with tensors on the CPU, so signatures and constants are the ones that serving uses.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from sm70.recorder import Recorder, traits
+
+recorder = Recorder()
+recorder.install()
+
+import torch  # noqa: E402
+from vllm.platforms import current_platform  # noqa: E402 - defines the operators before a kernel is imported
+
+# What launchers and modules ask of a GPU at import.
+torch.cuda.get_device_name = lambda *_: "Tesla V100-SXM2-32GB"
+torch.cuda.get_device_capability = lambda *_: (7, 0)
+torch.cuda.device_count = lambda: 1
+type(current_platform).num_compute_units = classmethod(lambda *_: 80)
+
+from toolkit.plugin.platform import proof  # noqa: E402
+
+proof.choose_like_a_v100()  # FLA's tiles for a V100's shared memory
+
+from sm70 import attention, experts, recurrent, sampling  # noqa: E402
+
+
+def compiled(part):
+    """A row for each kernel and case, and one for a case that fails."""
+    for case, call in part.cases():
+        row = {"part": part.__name__.rpartition(".")[2], "case": case}
+        error = None
+        try:
+            call()
+        except Exception as problem:  # noqa: BLE001 - why it does not compile is the result
+            error = f"{type(problem).__name__}: {problem}".strip().splitlines()[-1]
+        kernels = recorder.take()
+        yield from ({**row, "kernel": kernel, **traits(made)} for kernel, made in kernels.items())
+        if error or not kernels:
+            yield {**row, "error": error or "it launched nothing"}
+
+
+rows = [row for part in (attention, experts, recurrent, sampling) for row in compiled(part)]
+Path(sys.argv[1]).write_text(json.dumps(rows, indent=1))

@@ -1,0 +1,64 @@
+"""Every Triton kernel of the covered paths, compiled for sm_70: it fits a V100, and docs/triton-sm70.md is current."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import ROOT, Run
+from .sm70_page import PAGE, REPLACED, page
+
+SHARED = 98304
+EXPECTED = {
+    "kernel_unified_attention",
+    "reduce_segments",
+    "reshape_and_cache_kernel_flash",
+    "fused_moe_kernel",
+    "fused_recurrent_gated_delta_rule_packed_decode_kernel",
+    "chunk_gated_delta_rule_fwd_kernel_h_blockdim64",
+    "chunk_fwd_kernel_o",
+    "_causal_conv1d_update_kernel",
+    "_gumbel_sample_kernel",
+    "_topk_topp_kernel",
+    "_prepare_prefill_inputs_kernel",
+}
+
+
+@pytest.fixture(scope="module")
+def rows(run: Run, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    file = tmp_path_factory.mktemp("kernels") / "kernels.json"
+    cache = ROOT / "build/triton-sm70"  # Triton's own, keyed by source and options
+    settings = {"VOLTA_TEST_GPUS": "7.0", "VOLTA_PLATFORM": "v100", "TRITON_CACHE_DIR": str(cache)}
+    answer = run("compile_sm70", str(file), **settings)
+    assert answer.returncode == 0, answer.stderr[-3000:]
+    found = json.loads(file.read_text())
+    if os.environ.get("WRITE_DOCS"):
+        Path(PAGE).write_text(page(found), encoding="utf-8")
+    return found
+
+
+def test_only_what_is_replaced_does_not_compile(rows: list[dict[str, Any]]) -> None:
+    failed = {row["case"]: row["error"] for row in rows if "error" in row}
+    assert failed.keys() == REPLACED.keys(), failed
+    assert all("fp8e4nv" in error for error in failed.values()), failed
+
+
+def test_the_kernels_are_those_of_the_serving_paths(rows: list[dict[str, Any]]) -> None:
+    assert {row["kernel"].rpartition(".")[2] for row in rows if "error" not in row} >= EXPECTED
+
+
+def test_each_is_for_sm_70_fits_a_block_and_uses_no_newer_instruction(rows: list[dict[str, Any]]) -> None:
+    made = [row for row in rows if "error" not in row]
+    assert {row["target"] for row in made} == {70}
+    assert [row for row in made if row["shared"] > SHARED] == []
+    assert [row for row in made if row["foreign"]] == []
+
+
+def test_the_page_is_current(rows: list[dict[str, Any]]) -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(rows), (
+        "WRITE_DOCS=1 ./quickstart test tests/plugin/v100/test_triton.py"
+    )
