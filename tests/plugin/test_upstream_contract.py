@@ -82,6 +82,44 @@ SIGNATURES = {
     ("torch.cpu", "_is_avx512_supported"): [],
     ("torch.cpu", "_is_amx_tile_supported"): [],
 }
+INTERFACE, TRITON = "vllm.platforms.interface", "vllm.v1.attention.backends.triton_attn"
+PLATFORM_SIGNATURES = {
+    (INTERFACE, "DeviceCapability"): ["major", "minor"],
+    (INTERFACE, "Platform.get_device_capability"): ["device_id"],
+    (INTERFACE, "Platform.get_attn_backend_cls"): ["selected_backend", "attn_selector_config", "num_heads"],
+    (INTERFACE, "Platform.set_device"): ["device"],
+    (INTERFACE, "Platform.use_custom_allreduce"): [],
+    (INTERFACE, "Platform.is_arch_support_pdl"): [],
+    ("vllm.utils.import_utils", "import_pynvml"): [],
+    ("vllm.v1.kv_cache_interface", "get_kv_quant_mode"): ["kv_cache_dtype"],
+    (TRITON, "TritonAttentionBackend.get_name"): [],
+    (TRITON, "TritonAttentionBackend.get_impl_cls"): [],
+    (TRITON, "TritonAttentionImpl.__init__"): [
+        "self",
+        "num_heads",
+        "head_size",
+        "scale",
+        "num_kv_heads",
+        "alibi_slopes",
+        "sliding_window",
+        "kv_cache_dtype",
+        "logits_soft_cap",
+        "attn_type",
+        "kv_sharing_target_layer_name",
+        "sinks",
+        "use_alibi_sqrt",
+        "chunk_lookback",
+    ],
+    (TRITON, "TritonAttentionImpl.do_kv_cache_update"): [
+        "self",
+        "layer",
+        "key",
+        "value",
+        "kv_cache",
+        "slot_mapping",
+    ],
+}
+"""What the platform plugin touches; both lists are checked in .venv-v100 too, by tests/plugin/v100/test_modules.py."""
 FIELDS = {
     (CPU, "CPUAttentionMetadata"): {
         "num_actual_tokens",
@@ -117,7 +155,9 @@ def resolve(module, name):
     return found
 
 
-@pytest.mark.parametrize(("place", "expected"), SIGNATURES.items(), ids=lambda value: ".".join(map(str, value)))
+@pytest.mark.parametrize(
+    ("place", "expected"), (SIGNATURES | PLATFORM_SIGNATURES).items(), ids=lambda value: ".".join(map(str, value))
+)
 def test_signature(place, expected):
     assert list(inspect.signature(resolve(*place)).parameters) == expected
 
