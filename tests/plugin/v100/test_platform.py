@@ -8,6 +8,10 @@ from typing import Any
 
 import pytest
 
+from toolkit.config.schema.engine import EngineName
+from toolkit.planning.capacity.caches import FullCache
+from toolkit.planning.capacity.engines import TRAITS
+
 from .conftest import LLAMA, MODELS, Run, last_json
 
 ACTIVE, REFUSED = "toolkit.plugin.platform.v100.V100Platform", "toolkit.plugin.platform.refused.RefusedPlatform"
@@ -95,9 +99,16 @@ def test_what_vllm_makes_of_a_model(report: dict[str, Any], model: str, kv: str)
     assert (found["mode"], found["graphs"], found["kv"]) == ("VLLM_COMPILE", "FULL_AND_PIECEWISE", kv)
     assert found["sizes"][:4] == [1, 2, 4, 8]
     assert found["sizes"][-1] >= 48  # every decode batch of max_num_seqs=48 replays a graph
-    heads, size = config["num_key_value_heads"], config["head_dim"]
-    page = 16 * heads * 2 * size * (2 if kv == "auto" else 1)
-    assert found["spec"] == {"impl": "VoltaTritonImpl", "block": 16, "page": page, "heads": heads, "size": size}
+    heads, size, traits = config["num_key_value_heads"], config["head_dim"], TRAITS[EngineName.v100]
+    planned = FullCache(traits.default_block, heads, size, size, {"auto": "float16"}.get(kv, kv))
+    assert found["spec"] == {
+        "impl": "VoltaTritonImpl",
+        "block": planned.block_tokens,
+        "page": planned.page_bytes,
+        "heads": heads,
+        "size": size,
+    }
+    assert found["ahead"] == traits.schedules_ahead
 
 
 def test_the_models_are_not_what_they_are_served_as() -> None:

@@ -35,6 +35,7 @@ def configuration(folder, kv):
         "graphs": compilation.cudagraph_mode.name,
         "sizes": list(compilation.cudagraph_capture_sizes),
         "kv": config.cache_config.cache_dtype,
+        "ahead": bool(config.scheduler_config.async_scheduling),
         "spec": layer_spec(config, kv),
     }
 
