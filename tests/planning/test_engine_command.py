@@ -10,7 +10,7 @@ import cases
 import pytest
 
 from toolkit.config.schema.engine import EngineName
-from toolkit.display.plan_text import _by_option
+from toolkit.display.plan_text import by_option
 from toolkit.planning.command import SERVER_MODULE, engine_command
 from toolkit.planning.kv_memory import kv_cache_memory_bytes
 from toolkit.planning.make import make_plan
@@ -143,7 +143,7 @@ def test_the_environment_is_the_engines_then_the_users():
 
 def test_the_line_for_pasting_is_the_argv_again():
     argv = command(cases.config(engine__extra_arguments=["--x", 'it\'s; $HOME `a` \\ "b"'])).argv
-    assert tuple(shlex.split(_by_option(argv).replace("\\\n", ""))) == argv
+    assert tuple(shlex.split(by_option(argv).replace("\\\n", ""))) == argv
 
 
 PARSE = """

@@ -32,6 +32,7 @@ def overrides(case, model, port):
         "checkpoint.source.kind=local",
         f"checkpoint.source.path={model}",
         f"limits.kv_cache_memory_bytes={CACHE}",
+        "limits.gpu_memory_utilization=0.5",  # the engine asks for that share to be free; others may run beside it
         "limits.max_num_seqs=64",
         f"server.port={port}",
         "output=json",
