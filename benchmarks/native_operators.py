@@ -419,11 +419,20 @@ def works() -> list[Work]:
     ]
 
 
+def compiled_rate(work: Work) -> float | None:
+    """Bandwidth of torch's compiled version; None, with a line that says so, where torch cannot compile it."""
+    try:
+        return work.moved / seconds(torch.compile(work.eager)) / 1e9
+    except Exception as error:  # noqa: BLE001 - whatever inductor stumbles over, ours is still to be measured
+        print(f"{work.name}: torch.compile fails: {str(error).splitlines()[0][:100]}")
+        return None
+
+
 def measure(work: Work, copy: float, *, with_compile: bool) -> Row:
     """Time the three versions of one work."""
     time = seconds(work.ours)
     ours, eager = work.moved / time / 1e9, work.moved / seconds(work.eager) / 1e9
-    compiled = work.moved / seconds(torch.compile(work.eager)) / 1e9 if with_compile else None
+    compiled = compiled_rate(work) if with_compile else None
     return Row(work.name, ours, eager, compiled, ours / copy, time * 1e6)
 
 

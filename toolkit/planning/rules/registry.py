@@ -16,6 +16,7 @@ from toolkit.planning.rules import (
     host,
     model,
     parallelism,
+    routes,
     sharding,
     sizes,
     software,
@@ -26,7 +27,7 @@ from toolkit.planning.rules.rule import Context, Rule
 
 PLAIN_MODULES = (model, sizes, dtypes, parallelism, switches, arguments, environment)
 """Rules that hold whatever the numbers are."""
-SIZED_MODULES = (attention, weights, drafts, sharding, blocks, gpus)
+SIZED_MODULES = (attention, weights, drafts, sharding, blocks, gpus, routes)
 """Rules that compute with sizes, and therefore need sizes that mean something."""
 PLAN_MODULES = (*PLAIN_MODULES, *SIZED_MODULES)
 """Rules that every plan is checked by."""

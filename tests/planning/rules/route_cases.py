@@ -1,0 +1,43 @@
+"""Cases of rules about what engine=v100 has no route for: see rule_cases."""
+
+import cases
+from rule_cases import Case, waits
+
+config, on_v100, llama, hybrid, sparse = cases.config, cases.on_v100, cases.llama, cases.hybrid, cases.sparse
+gpus = cases.gpu_machine()
+NOTHING = cases.facts(config={})
+FP8 = {"quant_method": "fp8", "weight_block_size": [128, 128]}
+DFLASH2 = {"speculative__method": "dflash2", "speculative__tokens": 7}
+SIXTEEN = "use a checkpoint in 16 bits"
+SHARED = ("dcp.size", "engine=v100 has no attention that shards the KV cache yet", "use dcp=1")
+DRAFTS = ("speculative.method", "engine=v100 does not serve DFlash2 drafts yet", "use speculative=mtp3, ngram or none")
+SPARSE = ("checkpoint", "engine=v100 has no sparse attention (Qwen4Exp) yet", "use another model")
+
+
+def products(scheme):
+    return ("checkpoint", f"engine=v100 has no product for {scheme} weights yet", SIXTEEN)
+
+
+def no_shapes(rule):
+    return waits(rule, "checkpoint", "the model's shapes are not known", on_v100(), checkpoint=NOTHING, machine=gpus)
+
+
+CASES = [
+    Case("route-dcp", SHARED, on_v100(dcp__size=2, limits__tensor_parallel=4), machine=gpus),
+    Case("route-dcp", None, on_v100(dcp__size=1), machine=gpus),
+    Case("route-dcp", None, config(dcp__size=2)),
+    Case("route-quantised", products("nvfp4"), on_v100(), hybrid(), gpus),
+    Case("route-quantised", products("fp8_block"), on_v100(), llama(quantization_config=FP8), gpus),
+    Case("route-quantised", None, on_v100(), llama(), gpus),
+    Case("route-quantised", None, on_v100(), llama(quantization_config={"quant_method": "strange"}), gpus),
+    Case("route-quantised", None, config(), llama(quantization_config=FP8)),
+    no_shapes("route-quantised"),
+    Case("route-sparse", SPARSE, on_v100(), sparse(), gpus),
+    Case("route-sparse", None, on_v100(), hybrid(), gpus),
+    Case("route-sparse", None, config(), sparse()),
+    no_shapes("route-sparse"),
+    Case("route-drafts", DRAFTS, on_v100(**DFLASH2), machine=gpus),
+    Case("route-drafts", None, on_v100(speculative__method="ngram", speculative__tokens=3), machine=gpus),
+    Case("route-drafts", None, config(**DFLASH2)),
+]
+SEVERITIES = {}
