@@ -14,7 +14,7 @@ LIMITS = (
     "for_tokens, for_concurrency, gpu_memory_utilization, block_size, prefix_caching, ngram_embedding"
 )
 QUOTE = "write key=value; quote values with spaces, commas or brackets: 'key=\"a, b\"'"
-RECIPES = "there are: dcp2_e4m3, qwen38_27b_nvfp4, qwen38_27b_nvfp4_dflash2, smollm2_cpu, tiny_random_cpu"
+RECIPES = "there are: dcp2_e4m3, qwen38_27b_nvfp4, qwen38_27b_nvfp4_dflash2, smollm2_cpu, smollm2_v100, tiny_random_cpu"
 AMBIGUOUS = (
     "fp8 does not say which of two formats is meant: E4M3 (more precision, wants calibrated scales) or E5M2 (more "
     "range, unit scales)"
