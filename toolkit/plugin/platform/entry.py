@@ -41,13 +41,14 @@ def _found(environment: Mapping[str, str]) -> Found:
     import torch
     import vllm
 
+    capabilities = visible_capabilities(environment)
     return Found(
-        capabilities=visible_capabilities(environment),
+        capabilities=capabilities,
         vllm=vllm.__version__,
         torch=torch.__version__,
         torch_cuda=torch.version.cuda,
         torch_archs=(torch._C._cuda_getArchFlags() or "").split() if torch.version.cuda else (),
-        library_error=_library_error(),
+        library_error=_library_error() if capabilities else None,  # without a GPU nothing of ours is imported
     )
 
 
