@@ -15,8 +15,13 @@ ROOT = Path(__file__).resolve().parents[1]
 SCRIPTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
 
 
+def plain() -> dict[str, str]:
+    """The environment of a user without folders of his own."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
+
+
 def invoke(*arguments: str, home: Path | None = None) -> subprocess.CompletedProcess[str]:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
+    environment = plain()
     environment |= {"HOME": str(home)} if home else {}
     command = [sys.executable, "-m", "invoke", *arguments]
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
@@ -52,6 +57,7 @@ def test_the_output_of_a_verb_is_not_touched() -> None:
     direct = subprocess.run(
         [sys.executable, "-m", "toolkit.plan", "+recipe=dcp2_e4m3", "output=json"],
         cwd=ROOT,
+        env=plain(),
         capture_output=True,
         text=True,
         check=False,

@@ -269,7 +269,7 @@ class TestCompletion:
         ("line", "offered"),
         [
             ("toolkit-plan kv=", ["kv=float16", "kv=fp8_e4m3", "kv=fp8_e5m2"]),
-            ("toolkit-plan +recipe=s", ["+recipe=smollm2_cpu"]),
+            ("toolkit-plan +recipe=s", ["+recipe=smollm2_cpu", "+recipe=smollm2_v100"]),
             ("toolkit-plan limits.max_n", ["limits.max_num_batched_tokens=", "limits.max_num_seqs="]),
             ("toolkit-plan +recipe=dcp2_e4m3 dcp=", ["dcp=1", "dcp=2"]),
             ("toolkit-plan dcp=2 laun", ["launcher.", "launcher="]),
@@ -296,6 +296,7 @@ class TestOutput:
                 text=True,
                 check=False,
                 cwd=cli.REPOSITORY,
+                env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
             )
         assert result.returncode == 5
         assert result.stderr == (

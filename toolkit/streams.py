@@ -45,8 +45,10 @@ def tell(text: str) -> None:
 def writing() -> Iterator[None]:
     """What prints to standard output inside raises CheckFailedError where it cannot, or BrokenPipeError."""
     try:
-        yield
-        sys.stdout.flush()
+        try:
+            yield
+        finally:  # also where Hydra ends the process itself, as after its help
+            sys.stdout.flush()
     except BrokenPipeError:
         raise
     except OSError as error:
