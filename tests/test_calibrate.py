@@ -61,11 +61,7 @@ def calibrate(tmp_path):
 
     yield begin
     for one in started:
-        if one.process.poll() is None:
-            one.process.kill()
-        one.process.communicate()
-        for run in one.runs.iterdir() if one.runs.exists() else ():
-            harness.kill_marked(run)
+        harness.end(one.process, one.runs)
 
 
 def test_a_pack_a_report_and_a_picture(calibrate):

@@ -80,11 +80,7 @@ def serve(tmp_path: Path):
 
     yield begin
     for one in started:
-        if one.process.poll() is None:
-            one.process.kill()
-        one.process.communicate()
-        for run in one.runs.iterdir() if one.runs.exists() else ():
-            harness.kill_marked(run)
+        harness.end(one.process, one.runs)
 
 
 TINY = "+recipe=tiny_random_cpu"

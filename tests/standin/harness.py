@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -49,6 +50,15 @@ def kill_marked(folder: Path) -> None:
     for pid in marked(folder):
         with suppress(ProcessLookupError):  # it may end by itself meanwhile
             os.kill(pid, signal.SIGKILL)
+
+
+def end(process: subprocess.Popen, runs: Path) -> None:
+    """Kill a verb that still runs, and what engines of its runs are left."""
+    if process.poll() is None:
+        process.kill()
+    process.communicate()
+    for run in runs.iterdir() if runs.exists() else ():
+        kill_marked(run)
 
 
 def helper_pids(log: Path, count: int) -> list[int]:

@@ -11,6 +11,7 @@ from toolkit.checkpoint.faults import check_failed
 from toolkit.config.schema.engine import EngineName
 from toolkit.errors import Rejected
 from toolkit.planning.worker_report import WorkerReport
+from toolkit.serving.worker_reports import missing_ranks
 
 V100_PLATFORM = "toolkit.plugin.platform.v100.V100Platform"
 OUR_LIBRARY = "volta_native.so"
@@ -35,20 +36,14 @@ def check_environment(reports: Sequence[WorkerReport], folders: Sequence[Path], 
         CheckFailedError: each fault is named, by rank.
     """
     v100 = engine == EngineName.v100.value
-    faults = [*_absent(reports)] if v100 else []
+    missing = missing_ranks(reports) if v100 else []
+    faults = [Rejected(f"rank {rank}", "left no report: is volta-toolkit installed beside vLLM?") for rank in missing]
     for report in reports:
         faults += _foreign(report, [folder.resolve() for folder in folders])
         faults += _platform(report) if v100 else ()
     if faults:
         fix = "start from the environment that ./quickstart setup makes, without a PYTHONPATH of other checkouts"
         raise check_failed(tuple(faults), where=str(where), fix=fix)
-
-
-def _absent(reports: Sequence[WorkerReport]) -> Iterator[Rejected]:
-    there = {report.rank for report in reports}
-    for rank in range(reports[0].world_size if reports else 1):
-        if rank not in there:
-            yield Rejected(f"rank {rank}", "left no report: is volta-toolkit installed beside vLLM?")
 
 
 def _foreign(report: WorkerReport, roots: Sequence[Path]) -> Iterator[Rejected]:

@@ -42,6 +42,12 @@ def read_reports(folder: Path) -> tuple[WorkerReport, ...]:
     return tuple(sorted(reports, key=lambda report: report.rank))
 
 
+def missing_ranks(reports: Sequence[WorkerReport]) -> list[int]:
+    """The ranks that left no report, in order; rank 0 where none did."""
+    size = reports[0].world_size if reports else 1
+    return sorted(set(range(size)) - {report.rank for report in reports})
+
+
 def check_scales(reports: Sequence[WorkerReport], expected: ExpectedScales, where: Path) -> None:
     """See that every attention layer uses the view's scales, and nothing else.
 
@@ -74,7 +80,7 @@ def _absent(reports: Sequence[WorkerReport]) -> Iterator[Rejected]:
     if not reports:
         yield Rejected("KV scales", NO_PLUGIN)
         return
-    for rank in sorted(set(range(reports[0].world_size)) - {report.rank for report in reports}):
+    for rank in missing_ranks(reports):
         yield Rejected(f"rank {rank}", "left no report, so its KV scales are not known")
 
 
