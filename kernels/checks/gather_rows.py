@@ -35,6 +35,9 @@ class Shard:
         return (self.org_start, self.org_end, 0), (self.added_start, self.added_end, added_row)
 
 
+WIDTHS = (1, 33, 34, 36, 2048, 2056)
+"""Rows of odd bytes, of 2, 4, 8 and 16, by type; the longest ones are a little more than their threads take at once."""
+
 # the first and a middle rank of a vocabulary with added words, a rank without any, a rank that holds nothing
 SHARDS = (Shard(0, 50, 14, 200, 208), Shard(50, 100, 0, 208, 216), Shard(100, 164, 0, 200, 200), Shard(9, 9, 0, 9, 9))
 
@@ -69,12 +72,21 @@ def missing_rows(device: str) -> None:
     same_bits(result[:, 0], torch.tensor([1.0, 0.0, 0.0], device=device), "rows that do not exist")
 
 
-def shuffle(device: str, name: str, width: int, *, seed: int) -> None:
+def one_row(device: str, name: str, *, seed: int) -> None:
+    """One row, of a table and of a result whose rows would lie at odd distances: that distance has no say."""
+    g = generator(device, seed)
+    table, result = (_bytes((1, 67), TYPES[name], g)[:, :64] for _ in range(2))
+    ids = torch.zeros(1, dtype=torch.int32, device=device)
+    torch.ops.volta.shuffle_rows(table, ids, result)
+    same_bits(result.view(torch.uint8), table.view(torch.uint8), f"one row of {name}")
+
+
+def shuffle(device: str, name: str, width: int, *, shift: int, seed: int) -> None:
     """Rows repeated and left out; indices that do not exist."""
     g = generator(device, seed)
-    table = _bytes((40, width), TYPES[name], g)
+    table = misaligned(_bytes((40, width), TYPES[name], g), shift)
     source = torch.randint(-3, 43, (301,), generator=g, device=g.device, dtype=torch.int32)
-    result = _bytes((301, width), TYPES[name], g)
+    result = misaligned(_bytes((301, width), TYPES[name], g), shift)
     torch.ops.volta.shuffle_rows(table, source, result)
     expected = oracle.gather_rows(table, source, ((0, 40, 0),))
     same_bits(result.view(torch.uint8), expected.view(torch.uint8), f"shuffle_rows {name} {width}")

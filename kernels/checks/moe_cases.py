@@ -72,13 +72,15 @@ def _sum() -> Iterator[Case]:
 
 def _gather_rows() -> Iterator[Case]:
     for name, (number, shard), width, shift in itertools.product(
-        gather_rows.TYPES, enumerate(gather_rows.SHARDS), (1, 33, 2048), (0, 1)
+        gather_rows.TYPES, enumerate(gather_rows.SHARDS), gather_rows.WIDTHS, (0, 1)
     ):
         label = f"vocab_parallel_embedding-{name}-shard{number}-{width}-shift{shift}"
         yield case(label, gather_rows.embedding, name, shard, width, shift=shift)
     yield Case("vocab_parallel_embedding-missing-rows", lambda device, _seed: gather_rows.missing_rows(device))
-    for name, width in itertools.product(gather_rows.TYPES, (1, 4096)):
-        yield case(f"shuffle_rows-{name}-{width}", gather_rows.shuffle, name, width)
+    for name, width, shift in itertools.product(gather_rows.TYPES, gather_rows.WIDTHS, (0, 1)):
+        yield case(f"shuffle_rows-{name}-{width}-shift{shift}", gather_rows.shuffle, name, width, shift=shift)
+    for name in gather_rows.TYPES:
+        yield case(f"shuffle_rows-{name}-one-row", gather_rows.one_row, name)
 
 
 def _penalties() -> Iterator[Case]:

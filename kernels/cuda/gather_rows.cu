@@ -10,9 +10,10 @@
 //            layers/vocab_parallel_embedding.py of 0.32.0; shuffle_rows in moe_permute_unpermute_op.cu, which gives zeros for
 //            rows that do not exist. There the embedding trusts its ranges, and shuffle_rows wants rows of whole 16 bytes.
 // Error      none: bytes are copied.
-// Layout     threadIdx.y: token in the block; threadIdx.x: item, N bytes.
+// Layout     threadIdx.y: token in the block; threadIdx.x: word of the row.
 // Resources  no shared memory, at most 32 registers, no spills.
-// Method     16 bytes at a time where addresses and row sizes allow it, otherwise 2 or 1.
+// Method     words of 16 bytes where addresses, strides and row sizes are multiples of it, otherwise of 8, 4, 2 or 1. Two words
+//            a thread: both loads are issued before a store waits for one of them.
 
 #include "common.cuh"
 
@@ -44,28 +45,36 @@ __device__ __forceinline__ int64 row_of(const GatherArguments& a, int64 id) {
   return -1;
 }
 
-template <int N>
+// A row of a block's threads copies a row of words.
+template <typename Word>
 __device__ __forceinline__ void gather_rows(const GatherArguments& a) {
   const int64 token = token_of_thread();
   if (token >= a.tokens) return;
   const int64 row = row_of(a, a.ids[token]);
-  uint8* to = a.out + token * a.out_stride;
-  const uint8* from = a.table + row * a.table_stride;
-#pragma unroll 4
-  for (int at = threadIdx.x * N; at < a.bytes; at += blockDim.x * N)
-    store<uint8, N>(to + at, row < 0 ? Pack<uint8, N>{} : load<uint8, N>(from + at));
+  const unsigned words = static_cast<unsigned>(a.bytes) / sizeof(Word), step = blockDim.x;
+  auto* to = reinterpret_cast<Word*>(a.out + token * a.out_stride);
+  const auto* from = reinterpret_cast<const Word*>(a.table + row * a.table_stride);
+  for (unsigned at = threadIdx.x; at < words; at += 2 * step) {
+    const bool two = at + step < words;
+    Word first{}, second{};
+    if (row >= 0) {
+      first = from[at];
+      if (two) second = from[at + step];
+    }
+    to[at] = first;
+    if (two) to[at + step] = second;
+  }
 }
 
 }  // namespace volta
 
-#define VOLTA_GATHER_ROWS(N)                                                                                \
-  extern "C" __global__ void vocab_parallel_embedding_u8_u8_rows##N##_sm70(volta::GatherArguments a) {     \
-    volta::gather_rows<N>(a);                                                                               \
-  }                                                                                                         \
-  extern "C" __global__ void shuffle_rows_u8_u8_rows##N##_sm70(volta::GatherArguments a) {                 \
-    volta::gather_rows<N>(a);                                                                               \
+#define VOLTA_GATHER_ROWS(N, ...)                                                               \
+  extern "C" __global__ void gather_rows_u8_u8_rows##N##_sm70(volta::GatherArguments a) {       \
+    volta::gather_rows<__VA_ARGS__>(a);                                                         \
   }
 
-VOLTA_GATHER_ROWS(16)
-VOLTA_GATHER_ROWS(2)
-VOLTA_GATHER_ROWS(1)
+VOLTA_GATHER_ROWS(16, volta::Pack<unsigned, 4>)
+VOLTA_GATHER_ROWS(8, volta::Pack<unsigned, 2>)
+VOLTA_GATHER_ROWS(4, unsigned)
+VOLTA_GATHER_ROWS(2, unsigned short)
+VOLTA_GATHER_ROWS(1, unsigned char)

@@ -23,12 +23,11 @@ struct Arguments {
   int bytes;
 };
 
-#define VOLTA_KERNELS(op)                                                                             \
-  {{"gather_rows", op "_u8_u8_rows16_sm70"}, {"gather_rows", op "_u8_u8_rows2_sm70"},                 \
-   {"gather_rows", op "_u8_u8_rows1_sm70"}}
-Kernel embedding_kernels[3] = VOLTA_KERNELS("vocab_parallel_embedding");
-Kernel shuffle_kernels[3] = VOLTA_KERNELS("shuffle_rows");
-#undef VOLTA_KERNELS
+// By the bytes of a word: 2 to the power of the index.
+Kernel kernels[5] = {
+    {"gather_rows", "gather_rows_u8_u8_rows1_sm70"}, {"gather_rows", "gather_rows_u8_u8_rows2_sm70"},
+    {"gather_rows", "gather_rows_u8_u8_rows4_sm70"}, {"gather_rows", "gather_rows_u8_u8_rows8_sm70"},
+    {"gather_rows", "gather_rows_u8_u8_rows16_sm70"}};
 
 std::int64_t row_of(const Arguments& a, std::int64_t id) {
   for (const Range& range : a.ranges) {
@@ -50,17 +49,19 @@ void on_cpu(const Arguments& a) {
   });
 }
 
-// Whether rows can be moved `unit` bytes at a time.
-bool divides(const Arguments& a, std::uintptr_t unit) {
-  const auto all = reinterpret_cast<std::uintptr_t>(a.out) | reinterpret_cast<std::uintptr_t>(a.table) |
-                   static_cast<std::uintptr_t>(a.out_stride) | static_cast<std::uintptr_t>(a.table_stride) |
-                   static_cast<std::uintptr_t>(a.bytes);
-  return all % unit == 0;
+// Index of the widest word that rows can be moved in. The distance between rows does not matter where there is only one.
+int widest_word(const Arguments& a) {
+  auto all = reinterpret_cast<std::uintptr_t>(a.out) | reinterpret_cast<std::uintptr_t>(a.table) |
+             static_cast<std::uintptr_t>(a.bytes);
+  if (a.tokens > 1) all |= static_cast<std::uintptr_t>(a.out_stride);
+  if (a.table_rows > 1) all |= static_cast<std::uintptr_t>(a.table_stride);
+  int index = 4;
+  while (all % (1u << index) != 0) --index;
+  return index;
 }
 
 void gather(
-    const Checker& check, Kernel (&kernels)[3], const View& out, const View& ids, const View& table,
-    Range first, Range second) {
+    const Checker& check, const View& out, const View& ids, const View& table, Range first, Range second) {
   check.dim(table, 2);
   check.dim(out, 2);
   check.dtype(out, table.dtype);
@@ -81,8 +82,8 @@ void gather(
   a.bytes = check.small(table.size(1) * size, "the bytes of a row");
   if (a.tokens == 0 || a.bytes == 0) return;
   if (table.device < 0) return on_cpu(a);
-  const int kind = divides(a, 16) ? 0 : divides(a, 2) ? 1 : 2, unit = kind == 0 ? 16 : 3 - kind;
-  launch(kernels[kind], table.device, tile(a.tokens, a.bytes / unit), a);
+  const int word = widest_word(a);
+  launch(kernels[word], table.device, tile(a.tokens, a.bytes >> word), a);
 }
 
 }  // namespace
@@ -93,7 +94,7 @@ void vocab_parallel_embedding(
   const Checker check("vocab_parallel_embedding");
   const std::int64_t added_row = org_end - org_start + org_padding;
   gather(
-      check, embedding_kernels, check.view(out, "out"), check.view(ids, "input_ids"), check.view(weight, "weight"),
+      check, check.view(out, "out"), check.view(ids, "input_ids"), check.view(weight, "weight"),
       {org_start, org_end, 0}, {added_start, added_end, added_row});
 }
 
@@ -102,7 +103,7 @@ void shuffle_rows(const Tensor& input, const Tensor& map, const Tensor& output) 
   const View table = check.view(input, "input_tensor");
   check.dim(table, 2);
   gather(
-      check, shuffle_kernels, check.view(output, "output_tensor"), check.view(map, "dst2src_map"), table,
+      check, check.view(output, "output_tensor"), check.view(map, "dst2src_map"), table,
       {0, table.size(0), 0}, {0, 0, 0});
 }
 

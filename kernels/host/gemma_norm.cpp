@@ -99,12 +99,6 @@ void norm_on_cpu(int kind, const Arguments& a) {
   });
 }
 
-void same_shape(const Checker& check, const View& view, const View& as) {
-  check.dim(view, as.dim);
-  for (int i = 0; i < as.dim; ++i) check.size(view, i, as.sizes[i]);
-  check.same_device(view, as);
-}
-
 // Whether rows of the view can be moved in 16-byte packs.
 bool in_packs(const View& view) { return packable(view, view.dtype == ScalarType::Half ? 8 : 4); }
 
@@ -119,7 +113,7 @@ void gemma_rms_norm(
   check.float_type(in);
   check.that(in.dim >= 1, "input must have at least one dimension");
   check.dtype(out, in.dtype);
-  same_shape(check, out, in);
+  check.same_sizes(out, in);
   check.float_type(weight);
   check.dim(weight, 1);
   check.size(weight, 0, in.size(-1));
@@ -137,7 +131,7 @@ void gemma_rms_norm(
     check.float_type(*added);
     check.that(
         added->dtype == ScalarType::Float || in.dtype == ScalarType::Half, "residual must be float32 when input is float32");
-    same_shape(check, *added, in);
+    check.same_sizes(*added, in);
     packed = packed && in_packs(*added);
     a.residual = added->data, a.residual_rows = check.rows(*added);
     kind += kind == 0 && added->dtype == ScalarType::Float ? 2 : 1;

@@ -145,13 +145,6 @@ MergeTarget target_of(
   return t;
 }
 
-void same_shape(const Checker& check, const View& view, const View& out) {
-  check.dim(view, 3);
-  for (int i = 0; i < 3; ++i) check.size(view, i, out.sizes[i]);
-  check.unit_stride(view);
-  check.same_device(view, out);
-}
-
 template <typename Arguments>
 void launch_merge(Kernel (&kernels)[2], int device, const Arguments& a, bool packed, int pack) {
   launch(kernels[packed ? 0 : 1], device, row_tile(a.target.rows, packed ? a.target.width / pack : a.target.width), a);
@@ -200,7 +193,8 @@ void merge_attention(
   const int pack = parts.dtype == ScalarType::Half ? 8 : 4;
   bool packed = a.target.width % pack == 0 && packable(out, pack) && packable(parts, pack);
   if (gate.has_value()) {
-    same_shape(check, *gate, out);
+    check.same_sizes(*gate, out);
+    check.unit_stride(*gate);
     check.dtype(*gate, out.dtype);
     packed = packed && packable(*gate, pack);
     a.target.gate = gate->data, a.target.gate_token = gate->stride(0), a.target.gate_head = gate->stride(1);
@@ -235,7 +229,8 @@ void merge_attn_states(
   const int pack = out.dtype == ScalarType::Half ? 8 : 4;
   bool packed = a.target.width % pack == 0 && packable(out, pack);
   for (int r = 0; r < 2; ++r) {
-    same_shape(check, parts[r], out);
+    check.same_sizes(parts[r], out);
+    check.unit_stride(parts[r]);
     check.dtype(parts[r], out.dtype);
     packed = packed && packable(parts[r], pack);
     check.dtype(lses[r], ScalarType::Float);

@@ -105,13 +105,6 @@ bool common(const Checker& check, const View& in, const std::optional<View>& wei
   return packed;
 }
 
-void same_shape(const Checker& check, const View& view, const View& as) {
-  check.dtype(view, as.dtype);
-  check.dim(view, as.dim);
-  for (int i = 0; i < as.dim; ++i) check.size(view, i, as.sizes[i]);
-  check.same_device(view, as);
-}
-
 }  // namespace
 
 void rms_norm(const Tensor& result, const Tensor& input, const std::optional<Tensor>& weight, double epsilon) {
@@ -119,7 +112,8 @@ void rms_norm(const Tensor& result, const Tensor& input, const std::optional<Ten
   const View in = check.view(input, "input"), out = check.view(result, "result");
   Arguments a{};
   bool packed = common(check, in, check.view(weight, "weight"), a);
-  same_shape(check, out, in);
+  check.dtype(out, in.dtype);
+  check.same_sizes(out, in);
   packed = packed && packable(out, in.dtype == ScalarType::Half ? 8 : 4);
   a.out = out.data, a.out_rows = check.rows(out), a.in = in.data, a.in_rows = check.rows(in);
   a.epsilon = static_cast<float>(epsilon);
@@ -133,7 +127,8 @@ void fused_add_rms_norm(
   const View in = check.view(input, "input"), added = check.view(residual, "residual");
   Arguments a{};
   bool packed = common(check, in, check.view(weight, "weight"), a);
-  same_shape(check, added, in);
+  check.dtype(added, in.dtype);
+  check.same_sizes(added, in);
   packed = packed && packable(added, in.dtype == ScalarType::Half ? 8 : 4);
   a.out = in.data, a.in = in.data, a.out_rows = a.in_rows = check.rows(in);
   a.residual = added.data, a.residual_rows = check.rows(added);

@@ -82,6 +82,12 @@ void Checker::same_device(const View& view, const View& as) const {
     fail(std::string(view.name) + " is on " + device_name(view.device) + " but " + as.name + " is on " + device_name(as.device));
 }
 
+void Checker::same_sizes(const View& view, const View& as) const {
+  dim(view, as.dim);
+  for (int i = 0; i < as.dim; ++i) size(view, i, as.sizes[i]);
+  same_device(view, as);
+}
+
 void Checker::unit_stride(const View& view) const {
   if (view.dim == 0) fail(std::string(view.name) + " must have at least one dimension");
   if (view.size(-1) > 1 && view.stride(-1) != 1)

@@ -55,6 +55,7 @@ class Checker {
   void dim(const View& view, int wanted) const;
   void size(const View& view, int i, std::int64_t wanted) const;
   void same_device(const View& view, const View& as) const;
+  void same_sizes(const View& view, const View& as) const;  // and on the same device
   void unit_stride(const View& view) const;  // last dimension
   void contiguous(const View& view) const;
   // A tensor of this type and these sizes, on the same device, with unit stride in its last dimension.

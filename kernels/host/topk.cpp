@@ -133,8 +133,10 @@ const bool* padding_of(const Checker& check, const std::optional<View>& padding,
 
 // What the three operators share.
 Arguments common(
-    const Checker& check, const View& weights, const View& ids, const View& source_rows, const View& gating,
-    bool renormalise) {
+    const Checker& check, const View& gating, const Tensor& weights_, const Tensor& ids_, const Tensor& source_rows_,
+    bool renormalise, const std::optional<Tensor>& bias, const std::optional<Tensor>& padding) {
+  const View weights = check.view(weights_, "topk_weights"), ids = check.view(ids_, "topk_indices");
+  const View source_rows = check.view(source_rows_, "token_expert_indices");
   check.float_type(gating);
   check.dim(gating, 2);
   check.unit_stride(gating);
@@ -156,6 +158,8 @@ Arguments common(
   a.k = check.small(weights.size(1), "the number of experts a row");
   check.that(a.k <= a.experts, "topk_weights has more columns than there are experts");
   check.small(a.rows * a.k, "the number of rows times experts a row");
+  a.bias = bias_of(check, check.view(bias, "bias"), gating);
+  a.padding = padding_of(check, check.view(padding, "is_padding"), gating);
   a.renormalise = renormalise;
   a.factor = 1.0f;
   return a;
@@ -174,12 +178,7 @@ void topk_softmax(
     const std::optional<Tensor>& bias, const std::optional<Tensor>& padding) {
   const Checker check("topk_softmax");
   const View gating = check.view(gating_, "gating_output");
-  Arguments a = common(
-      check, check.view(weights, "topk_weights"), check.view(ids, "topk_indices"),
-      check.view(source_rows, "token_expert_indices"), gating, renormalise);
-  a.bias = bias_of(check, check.view(bias, "bias"), gating);
-  a.padding = padding_of(check, check.view(padding, "is_padding"), gating);
-  run(softmax_kernels, softmax, gating, a);
+  run(softmax_kernels, softmax, gating, common(check, gating, weights, ids, source_rows, renormalise, bias, padding));
 }
 
 void topk_sigmoid(
@@ -187,11 +186,7 @@ void topk_sigmoid(
     const std::optional<Tensor>& bias, double factor, const std::optional<Tensor>& padding) {
   const Checker check("topk_sigmoid");
   const View gating = check.view(gating_, "gating_output");
-  Arguments a = common(
-      check, check.view(weights, "topk_weights"), check.view(ids, "topk_indices"),
-      check.view(source_rows, "token_expert_indices"), gating, renormalise);
-  a.bias = bias_of(check, check.view(bias, "bias"), gating);
-  a.padding = padding_of(check, check.view(padding, "is_padding"), gating);
+  Arguments a = common(check, gating, weights, ids, source_rows, renormalise, bias, padding);
   a.factor = static_cast<float>(factor);
   run(sigmoid_kernels, sigmoid, gating, a);
 }
@@ -203,11 +198,7 @@ void topk_softplus_sqrt(
     std::int64_t image_start) {
   const Checker check("topk_softplus_sqrt");
   const View gating = check.view(gating_, "gating_output");
-  Arguments a = common(
-      check, check.view(weights, "topk_weights"), check.view(ids, "topk_indices"),
-      check.view(source_rows, "token_expert_indices"), gating, renormalise);
-  a.bias = bias_of(check, check.view(bias, "bias"), gating);
-  a.padding = padding_of(check, check.view(padding, "is_padding"), gating);
+  Arguments a = common(check, gating, weights, ids, source_rows, renormalise, bias, padding);
   a.factor = static_cast<float>(factor);
   a.image_bias = bias_of(check, check.view(image_bias, "bias_vl"), gating);
   if (image_start <= 0) a.image_bias = nullptr;
