@@ -13,6 +13,7 @@ from toolkit.planning.attention_routes import (
     FP8_DTYPES,
     UPSTREAM,
     VOLTA_CPU_FP8,
+    VOLTA_CPU_WRITE,
     describe,
     route,
 )
@@ -28,8 +29,8 @@ def test_fp8_without_avx512_is_ours(dtype):
 
 @pytest.mark.parametrize("dtype", sorted(FP8_DTYPES))
 @pytest.mark.parametrize("flags", [AVX512_FLAGS, frozenset({AMX_FLAG}), AVX512_FLAGS | {AMX_FLAG}])
-def test_fp8_with_avx512_or_amx_is_upstreams(dtype, flags):
-    assert route(dtype, AVX2 | flags) == UPSTREAM
+def test_fp8_with_avx512_or_amx_is_upstreams_but_for_the_write(dtype, flags):
+    assert route(dtype, AVX2 | flags) == VOLTA_CPU_WRITE
 
 
 @pytest.mark.parametrize("missing", sorted(AVX512_FLAGS))
@@ -45,6 +46,9 @@ def test_other_dtypes_are_upstreams(dtype, flags):
 
 def test_words_for_a_plan():
     assert describe("auto", AVX2) == "upstream (C++)"
+    assert describe("fp8_e4m3", AVX512_FLAGS) == (
+        "volta_cpu_write (C++), because vLLM's own cache write rounds towards zero"
+    )
     assert describe("fp8_e4m3", AVX2) == (
         "volta_cpu_fp8 (torch), because this CPU lacks AVX-512 and AMX, which vLLM needs for an FP8 cache"
     )

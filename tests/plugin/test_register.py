@@ -19,7 +19,7 @@ from vllm.platforms import current_platform  # noqa: E402
 from vllm.v1.attention.backends.registry import AttentionBackendEnum  # noqa: E402
 
 from toolkit.planning.attention_routes import upstream_reads_fp8  # noqa: E402
-from toolkit.plugin.register import CPU_BACKEND, register  # noqa: E402
+from toolkit.plugin.register import CPU_FP8_BACKEND, CPU_ROUNDED_BACKEND, register  # noqa: E402
 
 UPSTREAM_BACKEND = "vllm.v1.attention.backends.cpu_attn.CPUAttentionBackend"
 CPU_ATTN = AttentionBackendEnum.CPU_ATTN
@@ -44,15 +44,17 @@ def test_takes_over_where_upstream_has_no_fp8(monkeypatch):
     on_cpu(monkeypatch, avx512=False)
     register()
     register()
-    assert CPU_ATTN.get_path() == CPU_BACKEND
+    assert CPU_ATTN.get_path() == CPU_FP8_BACKEND
     assert CPU_ATTN.get_class().__name__ == "CpuFp8AttentionBackend"
 
 
 @pytest.mark.parametrize(("avx512", "amx"), [(True, False), (False, True), (True, True)])
-def test_leaves_a_capable_cpu_alone(monkeypatch, avx512, amx):
+def test_rounds_what_upstream_stores_on_a_capable_cpu(monkeypatch, avx512, amx):
     on_cpu(monkeypatch, avx512=avx512, amx=amx)
     register()
-    assert CPU_ATTN.get_path() == UPSTREAM_BACKEND
+    register()
+    assert CPU_ATTN.get_path() == CPU_ROUNDED_BACKEND
+    assert CPU_ATTN.get_class().__name__ == "CpuRoundedAttentionBackend"
 
 
 @pytest.mark.parametrize("version", ["0.31.2", "0.33.0", "0.3.2", "dev"])
@@ -134,13 +136,14 @@ def test_vllm_finds_the_entry_point():
     assert found[0].load() is register
 
 
-def test_the_backend_brings_no_other_package():
+@pytest.mark.parametrize("path", [CPU_FP8_BACKEND, CPU_ROUNDED_BACKEND])
+def test_the_backend_brings_no_other_package(path):
     """A worker with an FP8 cache imports the plugin, the routes that it shares with planning, and no library."""
-    code = """
+    code = f"""
 import json, sys
 import vllm.v1.attention.backends.cpu_attn
 before = set(sys.modules)
-import toolkit.plugin.cpu_attention.backend
+import {path.rpartition(".")[0]}
 print(json.dumps(sorted(set(sys.modules) - before)))
 """
     output = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout

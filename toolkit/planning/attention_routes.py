@@ -9,6 +9,8 @@ FP8_DTYPES = frozenset({"fp8", "fp8_e4m3", "fp8_e5m2"})
 
 UPSTREAM = "upstream"
 """vLLM's own C++ attention."""
+VOLTA_CPU_WRITE = "volta_cpu_write"
+"""vLLM's own C++ attention over keys and values that our plugin rounds to the nearest before they are stored."""
 VOLTA_CPU_FP8 = "volta_cpu_fp8"
 """Our plugin's attention in torch operators, which needs no special instructions."""
 
@@ -23,14 +25,17 @@ def upstream_reads_fp8(cpu_flags: Collection[str]) -> bool:
 
 
 def route(kv_cache_dtype: str, cpu_flags: Collection[str]) -> str:
-    """The attention route, UPSTREAM or VOLTA_CPU_FP8, for vLLM's `--kv-cache-dtype` on a CPU with these flags."""
-    if kv_cache_dtype not in FP8_DTYPES or upstream_reads_fp8(cpu_flags):
+    """The attention route for vLLM's `--kv-cache-dtype` on a CPU with these flags."""
+    if kv_cache_dtype not in FP8_DTYPES:
         return UPSTREAM
-    return VOLTA_CPU_FP8
+    return VOLTA_CPU_WRITE if upstream_reads_fp8(cpu_flags) else VOLTA_CPU_FP8
 
 
 def describe(kv_cache_dtype: str, cpu_flags: Collection[str]) -> str:
     """The route in words for a plan, with the reason where it is not upstream's."""
-    if route(kv_cache_dtype, cpu_flags) == UPSTREAM:
+    chosen = route(kv_cache_dtype, cpu_flags)
+    if chosen == UPSTREAM:
         return f"{UPSTREAM} (C++)"
+    if chosen == VOLTA_CPU_WRITE:
+        return f"{VOLTA_CPU_WRITE} (C++), because vLLM's own cache write rounds towards zero"
     return f"{VOLTA_CPU_FP8} (torch), because this CPU lacks AVX-512 and AMX, which vLLM needs for an FP8 cache"

@@ -10,13 +10,14 @@ from __future__ import annotations
 import logging
 
 SUPPORTED_VERSION = "0.32."
-CPU_BACKEND = "toolkit.plugin.cpu_attention.backend.CpuFp8AttentionBackend"
+CPU_FP8_BACKEND = "toolkit.plugin.cpu_attention.backend.CpuFp8AttentionBackend"
+CPU_ROUNDED_BACKEND = "toolkit.plugin.cpu_attention.rounded.CpuRoundedAttentionBackend"
 
 logger = logging.getLogger("vllm.volta")  # below vLLM's own, so that it is shown where vLLM's lines are
 
 
 def register() -> None:
-    """Take over FP8 caches on a CPU for which vLLM has no FP8 attention; otherwise leave vLLM as it is."""
+    """On a CPU take over FP8 caches: all of them where vLLM has no FP8 attention, elsewhere what is stored in them."""
     import vllm
 
     if not vllm.__version__.startswith(SUPPORTED_VERSION):
@@ -28,8 +29,8 @@ def register() -> None:
         return
     from vllm.platforms import current_platform
 
-    if current_platform.is_cpu() and not _upstream_reads_fp8():
-        _override_cpu_backend()
+    if current_platform.is_cpu():
+        _override_cpu_backend(CPU_ROUNDED_BACKEND if _upstream_reads_fp8() else CPU_FP8_BACKEND)
 
 
 def _upstream_reads_fp8() -> bool:
@@ -39,11 +40,11 @@ def _upstream_reads_fp8() -> bool:
     return bool(torch.cpu._is_avx512_supported() or torch.cpu._is_amx_tile_supported())
 
 
-def _override_cpu_backend() -> None:
+def _override_cpu_backend(path: str) -> None:
     from vllm.v1.attention.backends.registry import AttentionBackendEnum, register_backend
 
     backend = AttentionBackendEnum.CPU_ATTN
     if not backend.is_overridden():
-        register_backend(backend, CPU_BACKEND)
-    elif backend.get_path() != CPU_BACKEND:
+        register_backend(backend, path)
+    elif backend.get_path() != path:
         logger.warning("The volta plugin leaves CPU_ATTN alone: %s has overridden it.", backend.get_path())

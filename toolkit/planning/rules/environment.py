@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from toolkit.config.schema.engine import EngineName
 from toolkit.config.schema.launcher import LauncherKind
-from toolkit.planning.attention_routes import UPSTREAM, describe, route
+from toolkit.planning.attention_routes import VOLTA_CPU_FP8, describe, route
 from toolkit.planning.kv_memory import kv_cache_memory_bytes
 from toolkit.planning.plan import Severity
 from toolkit.planning.rules.rule import Context, Problem, Rule, unknown
@@ -137,7 +137,7 @@ def kv_over_host_memory(context: Context) -> Iterator[Problem]:
 def attention_route(context: Context) -> Iterator[Problem]:
     """Which attention an FP8 cache gets on this CPU."""
     config, flags = context.config, context.machine.cpu_flags
-    if config.engine.name is EngineName.cpu and route(config.kv.dtype, flags) != UPSTREAM:
+    if config.engine.name is EngineName.cpu and route(config.kv.dtype, flags) == VOLTA_CPU_FP8:
         yield Problem("kv.dtype", f"attention: {describe(config.kv.dtype, flags)}")
 
 

@@ -29,8 +29,14 @@ class Fp8Format:
 
         The quotient is rounded to float32 before it is rounded to FP8.
         """
-        quotients = values.to(torch.float32).div(scale).clamp_(-self.largest, self.largest)
-        return quotients.to(self.dtype).view(torch.uint8)
+        return self._stored(values, scale).view(torch.uint8)
+
+    def rounded(self, values: Tensor, scale: float) -> Tensor:
+        """The numbers that these bytes stand for, in the type of `values`, which holds each of them exactly."""
+        return self._stored(values, scale).to(values.dtype)
+
+    def _stored(self, values: Tensor, scale: float) -> Tensor:
+        return values.to(torch.float32).div(scale).clamp_(-self.largest, self.largest).to(self.dtype)
 
     def decode(self, codes: Tensor) -> Tensor:
         """What uint8 `codes` stand for, divided by `gain`: float32, exact. Callers fold `gain` into a factor."""
