@@ -28,6 +28,17 @@ extern "C" __global__ void nested(float* x, const float* y, int n, int m) {
   }
 }
 extern "C" __global__ void rare(float* x, const float* y) { x[threadIdx.x] = y[threadIdx.x] / y[threadIdx.x + 99]; }
+extern "C" __global__ void slow_loop(unsigned* x, const unsigned* y) {
+  unsigned at = y[threadIdx.x], sum = 0;
+  if (at & 1) {
+#pragma unroll 1
+    for (int i = 0; i < 8; ++i) sum = sum * 3 + (at >> i);
+  } else {
+#pragma unroll
+    for (int i = 0; i < 64; ++i) sum ^= (at << i % 7) + (sum >> 3);
+  }
+  x[threadIdx.x] = sum;
+}
 extern "C" __global__ void optional(float* x, const float* y, const float* weight) {
   float at = y[threadIdx.x];
   if (weight != nullptr) at *= weight[threadIdx.x];
@@ -81,6 +92,13 @@ def test_code_for_rare_values_is_not_counted(code):
     path = trace(code["rare"])
     assert counts(path.instructions)["MUFU"] == 1
     assert not any(item.operation == "CALL" for item in path.everything())
+
+
+def test_one_round_of_a_slow_loop_does_not_make_it_the_short_way(code):
+    path = trace(code["slow_loop"])
+    assert path.loops == ()
+    assert len(path.instructions) > 100
+    assert work(path.instructions) == 8
 
 
 def test_an_optional_argument_is_there(code):

@@ -2,7 +2,8 @@
 
 Machine code alone does not say which way a branch goes. Work is what the kernel is for: bytes moved through global and
 shared memory, and products on tensor cores. So a bounds check is passed, an optional argument is there, and code for
-rare values, which moves the same data with more instructions, is not entered. A loop stands for one round through it.
+rare values, which moves the same data with more instructions, is not entered; nor is a loop over them, however few its
+instructions, since one round of it stands for all. A loop stands for one round through it.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Path:
         return tuple(found for loop in self.loops for found in (loop, *loop.all_loops()))
 
 
-_Score = tuple[int, int]  # work, instructions with a minus
+_Score = tuple[int, int, int]  # work; loops that do none, and instructions, both with a minus
 
 
 def trace(instructions: Sequence[Instruction]) -> Path:
@@ -82,8 +83,9 @@ class _Tracer:
                 target = step.get(follower, follower)
                 if follower in region and target not in {source, entry}:
                     after[source].add(target)
-        chosen = _heaviest(paths, after, step.get(entry, entry), {step.get(end, end) for end in ends})
         headers = {loop.header for loop in outermost}
+        scores = {block: _score(path, is_loop=block in headers) for block, path in paths.items()}
+        chosen = _heaviest(scores, after, step.get(entry, entry), {step.get(end, end) for end in ends})
         once = [paths[block] for block in chosen if block not in headers]
         return Path(
             instructions=tuple(item for path in once for item in path.instructions),
@@ -101,18 +103,24 @@ class _Tracer:
         return Path(tuple(instructions), tuple(inner))
 
 
-def _heaviest(paths: dict[int, Path], after: dict[int, set[int]], entry: int, ends: set[int]) -> list[int]:
+def _score(path: Path, *, is_loop: bool) -> _Score:
+    everything = path.everything()
+    loops_in_it = (path, *path.all_loops()) if is_loop else path.all_loops()
+    idle = sum(work(loop.everything()) == 0 for loop in loops_in_it)
+    return work(everything), -idle, -len(everything)
+
+
+def _heaviest(scores: dict[int, _Score], after: dict[int, set[int]], entry: int, ends: set[int]) -> list[int]:
     """The steps of the best way from `entry` to one of `ends`; there is one."""
     best: dict[int, tuple[_Score, int | None]] = {}
     for step in _postorder(after, entry):
         options = [(best[follower][0], follower) for follower in after[step] if follower in best]
-        score, follower = max(options, default=((0, 0), -1))
+        score, follower = max(options, default=((0, 0, 0), -1))
         if not options and step not in ends:
             continue  # leads nowhere
-        stays = step in ends and score <= (0, 0)
-        everything = paths[step].everything()
-        total = (score[0] + work(everything), score[1] - len(everything))
-        best[step] = (total, None if stays or not options else follower)
+        stays = step in ends and score <= (0, 0, 0)
+        own = scores[step]
+        best[step] = ((score[0] + own[0], score[1] + own[1], score[2] + own[2]), None if stays or not options else follower)
     chosen, at = [], entry if entry in best else None
     while at is not None:
         chosen.append(at)
