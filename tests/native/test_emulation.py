@@ -12,11 +12,12 @@ torch = pytest.importorskip("torch")
 from emulation.build import HERE, Maker, emulated  # noqa: E402
 
 from kernels.checks.suite import cases  # noqa: E402
+from toolkit.native.report.shapes import Shapes  # noqa: E402
 
 EACH = 6
 """Cases of an operator that are run, evenly spread over those that it has."""
-SLOW = {"compact_rejection": 1, "topk_topp_support": 1}
-"""Operators whose cases have whole vocabularies."""
+OTHERWISE = {"compact_rejection": 1, "topk_topp_support": 1, "shuffle_rows": 1000}
+"""Few where cases have whole vocabularies; all where each takes another width of words."""
 IN_PTX = {"kv_cache", "reshape_and_cache", "reshape_and_cache_flash"}
 
 
@@ -41,7 +42,7 @@ def chosen(root):
         families.setdefault(case.name.split("-")[0], []).append(case.name)
     for family, names in families.items():
         if family not in without:
-            yield from names[:: -(-len(names) // SLOW.get(family, EACH))]
+            yield from names[:: -(-len(names) // OTHERWISE.get(family, EACH))]
 
 
 def test_device_code_passes_its_checks(maker, root):
@@ -51,6 +52,18 @@ def test_device_code_passes_its_checks(maker, root):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     assert json.loads(done.stdout) == {"done": len(names), "failed": {}}
+
+
+def test_declared_launches_are_those_that_the_host_code_computes(maker, root):
+    shapes = Shapes.read(root / "kernels" / "shapes.yaml")
+    lines = (root / "docs" / "evidence" / "static_report.jsonl").read_text().splitlines()
+    works = {kernel: shapes.work(kernel) for kernel in (json.loads(line)["kernel"] for line in lines)}
+    sizes = {kernel: dict(part.split("=") for part in work.shape.split()) for kernel, work in works.items()}
+    command = [sys.executable, str(HERE / "launches.py"), str(maker.operators())]
+    done = subprocess.run(command, input=json.dumps(sizes), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert json.loads(done.stdout) == {kernel: [kernel, work.threads, work.blocks] for kernel, work in works.items()}
+    assert len(works) > 100
 
 
 def test_one_file_only_is_left_to_gpus(root):
@@ -81,6 +94,7 @@ def test_threads_see_what_others_of_their_warp_and_block_hold(launch):
         ("misses_a_lane", 64, "a lane has returned and is missing at a shuffle or a vote"),
         ("parts_ways", 64, "lanes are at different shuffles or votes"),
         ("waits_for_ever", 64, "threads wait for each other"),
+        ("reaches_between", 64, "a misaligned access"),
         ("adds_up", 48, "a shuffle or a vote in a warp that is not whole"),
         ("adds_up", 1056, "a GPU does not take this launch"),
     ],

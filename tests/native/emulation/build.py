@@ -55,7 +55,8 @@ class Maker:
         return [str(source), "-DTORCH_TARGET_VERSION=0x020a000000000000", *headers, *names]
 
     def _device(self, source: Path) -> list[str]:
-        return [f"-I{HERE}", f"-I{self.kernels / 'host'}", "-include", str(HERE / "device.h"), "-x", "c++", str(source)]
+        cuda = ["-include", str(HERE / "device.h"), "-x", "c++", str(source)]
+        return [f"-I{HERE}", f"-I{self.kernels / 'host'}", "-fsanitize=alignment", *cuda]
 
     def _make(self, library: Path, jobs: list[list[str]], libraries: list[str]) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,10 @@
 // Runs kernels of kernels/cuda on the CPU, one block after the other, each thread a fiber that gives way where threads wait
 // for one another. Takes the place of launch_bytes in kernels/host/driver.cpp.
 //
+// emulated_launches(true) only notes launches from then on, emulated_launch() tells the last one: "kernel threads blocks".
+//
 // Finds what a wrong kernel would do on a GPU, apart from races: a lane missing at a shuffle or a vote, lanes at different
-// ones, threads that wait for each other for ever, and, through the checks, every wrong result.
+// ones, threads that wait for each other for ever, a misaligned access, and, through the checks, every wrong result.
 #include "device.h"
 #undef blockIdx
 #undef blockDim
@@ -71,6 +73,8 @@ int running, at_barrier;
 unsigned barrier_turn;
 bool moved;  // whether anything has changed since the last look at all fibers
 const char* fault;
+bool noting;
+std::string noted;
 
 void give_way() { swapcontext(&current->context, &scheduler); }
 
@@ -166,6 +170,9 @@ void launch(const char* name, const volta::Shape& shape, const void* arguments) 
     return dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD);
   }();
   const unsigned threads = shape.block_x * shape.block_y;
+  const std::size_t blocks = std::size_t{shape.grid_x} * shape.grid_y;
+  noted = std::string(name) + " " + std::to_string(threads) + " " + std::to_string(blocks);
+  if (noting) return;
   entry = reinterpret_cast<Entry>(dlsym(self, name));
   if (entry == nullptr) throw std::runtime_error(std::string("no kernel ") + name);
   if (threads == 0 || threads > 1024 || shape.grid_x == 0 || shape.grid_y == 0 || shape.grid_y > 65535)
@@ -179,6 +186,14 @@ void launch(const char* name, const volta::Shape& shape, const void* arguments) 
 }
 
 }  // namespace emulation
+
+// Kernels are compiled to call this (-fsanitize=alignment) before they touch an address that is no multiple of their access.
+extern "C" void __ubsan_handle_type_mismatch_v1(void*, std::uintptr_t) {
+  emulation::fault = "a misaligned access";
+  emulation::give_way();
+}
+extern "C" void emulated_launches(bool only_noted) { emulation::noting = only_noted; }
+extern "C" const char* emulated_launch() { return emulation::noted.c_str(); }
 
 namespace volta {
 
