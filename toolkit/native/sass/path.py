@@ -119,8 +119,9 @@ def _heaviest(scores: dict[int, _Score], after: dict[int, set[int]], entry: int,
         if not options and step not in ends:
             continue  # leads nowhere
         stays = step in ends and score <= (0, 0, 0)
-        own = scores[step]
-        best[step] = ((score[0] + own[0], score[1] + own[1], score[2] + own[2]), None if stays or not options else follower)
+        moved, idle, instructions = scores[step]
+        total = (score[0] + moved, score[1] + idle, score[2] + instructions)
+        best[step] = (total, None if stays or not options else follower)
     chosen, at = [], entry if entry in best else None
     while at is not None:
         chosen.append(at)
