@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from pathlib import Path
@@ -30,6 +31,12 @@ def test_states_name_real_operators_and_no_operator_twice() -> None:
     named = [*states.SAME, *states.ANSWERS]
     assert [name for name, count in Counter(named).items() if count > 1] == []
     assert sorted(set(named) - EVERY.keys()) == []
+
+
+def test_an_operator_of_the_library_with_upstreams_name_is_upstreams() -> None:
+    library = json.loads((ROOT / "kernels/operators.json").read_text(encoding="utf-8"))["operators"]
+    native = {each.name for each in EVERY.values() if state_of(each).kind is Kind.native}
+    assert native == {each.name for each in EVERY.values()} & library.keys()
 
 
 @pytest.mark.parametrize("pattern", [pattern for pattern, _, _ in states.GROUPS])

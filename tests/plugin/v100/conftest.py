@@ -40,21 +40,6 @@ def stub(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def library() -> Path:
-    """The native library of this checkout, compiled if it is not up to date; .venv-v100 finds it there."""
-    from toolkit.native import build
-    from toolkit.native.toolchain import host_compiler
-
-    if host_compiler() is None:
-        pytest.skip("no C++ compiler here: apt-get install g++")
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as folder:
-        build.build_wheel(ROOT, Path(folder), cache=ROOT / "build", jobs=1)
-    return ROOT / "build/native/volta_native.so"
-
-
-@pytest.fixture(scope="session")
 def run(stub: Path, library: Path) -> Run:
     """Run a script in .venv-v100; settings are environment variables."""
     if not PYTHON.exists():

@@ -48,6 +48,11 @@ SAME = (
     "_moe_C::shuffle_rows",
     "_moe_C::grouped_topk",
     "_C::apply_repetition_penalties_",
+    "_C::merge_attn_states",
+    "_C_cache_ops::reshape_and_cache",
+    "_C_cache_ops::reshape_and_cache_flash",
+    "_C_cache_ops::swap_blocks",
+    "_C_cache_ops::swap_blocks_batch",
 )
 """Operators that torch.ops.volta has under the same name, with the same arguments."""
 

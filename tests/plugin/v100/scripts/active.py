@@ -71,7 +71,12 @@ def arguments(text):
     parsed = torch._C.parse_schema(text)
 
     def alias(each):
-        return each.alias_info and (sorted(each.alias_info.before_set), each.alias_info.is_write)
+        """Of tensors; upstream's merge_attn_states marks a number as well, which means nothing."""
+        return (
+            each.alias_info
+            and "Tensor" in str(each.type)
+            and (sorted(each.alias_info.before_set), each.alias_info.is_write)
+        )
 
     return repr(
         [
