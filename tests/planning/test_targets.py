@@ -57,11 +57,28 @@ def test_of_two_targets_the_larger_counts():
     assert found(both, "cache-target")[0].where == "limits.for_tokens"
 
 
-@pytest.mark.parametrize("target", [{"limits__for_tokens": 1}, {"limits__for_concurrency": 0.01}])
-def test_a_target_below_one_request_still_starts(target):
+@pytest.mark.parametrize(
+    "target",
+    [
+        {"limits__for_tokens": 1},
+        {"limits__for_tokens": 4095},
+        {"limits__for_concurrency": 0.01},
+        {"limits__for_concurrency": 1e-300},
+        {"limits__for_concurrency": 1.0},
+    ],
+    ids=str,
+)
+def test_a_target_of_one_request_or_less_starts_and_says_what_was_taken_instead(target):
     made = plan(cases.on_v100(**target))
     assert made.capacity.blocks == made.capacity.blocks_per_request + 1
     assert not of_size(made)
+    (said,) = found(made, "cache-target")
+    name, value = next(iter(target.items()))
+    least = "the engine starts with (one full request and the null block); that takes"
+    begin = f"{name.replace('__', '.')}={value:g} is less than {least} {told(made):,} bytes"
+    assert said.message.startswith(begin)
+    enough = plan(cases.on_v100(limits__for_concurrency=1.5))
+    assert "less than the engine starts with" not in found(enough, "cache-target")[0].message
 
 
 @pytest.mark.parametrize(
@@ -80,8 +97,13 @@ def test_a_target_below_one_request_still_starts(target):
 def test_a_target_that_means_nothing_is_refused(target):
     made = plan(cases.on_v100(**target))
     (said,) = found(made, "target-out-of-range")
-    assert (said.severity, said.where) == (Severity.refuse, next(iter(target)).replace("__", "."))
+    name = next(iter(target))
+    assert (said.severity, said.where) == (Severity.refuse, name.replace("__", "."))
     assert made.capacity is None
+    typed = said.fix.removeprefix(f"name one that is, such as limits.{name.removeprefix('limits__')}=")
+    mended = plan(cases.on_v100(**{name: float(typed.removesuffix(", or none"))}))
+    assert not found(mended, "target-out-of-range")
+    assert mended.capacity.tokens
 
 
 @pytest.mark.parametrize(

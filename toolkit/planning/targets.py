@@ -33,13 +33,14 @@ def wrong_targets(config: DeploymentConfig) -> tuple[Finding, ...]:
     if not has_target(config):
         return ()
     found: list[Finding] = []
-    for name, value, most in (
-        ("for_tokens", limits.for_tokens, MOST_TOKENS),
-        ("for_concurrency", limits.for_concurrency, MOST_REQUESTS),
+    for name, value, most, some in (
+        ("for_tokens", limits.for_tokens, MOST_TOKENS, limits.max_model_len),
+        ("for_concurrency", limits.for_concurrency, MOST_REQUESTS, limits.max_num_seqs),
     ):
         if value is not None and not 0 < value <= most:
             message = f"{value} is no target: it lies above 0 and is at most {most:,}"
-            found.append(Finding("target-out-of-range", Severity.refuse, f"limits.{name}", message))
+            fix = f"name one that is, such as limits.{name}={max(1, some)}, or none"
+            found.append(Finding("target-out-of-range", Severity.refuse, f"limits.{name}", message, fix))
     if kv_cache_is_told(config):
         where = "limits.for_tokens" if limits.for_tokens is not None else "limits.for_concurrency"
         message = "the cache's bytes are given already, so a target has nothing to decide"
@@ -64,10 +65,12 @@ def meet(config: DeploymentConfig, geometry: ModelGeometry, draft: ModelGeometry
         solved = for_concurrency(pool, limits.for_concurrency)
         solutions.append((solved, f"limits.for_concurrency={limits.for_concurrency:g}"))
     found, asked = max(solutions, key=lambda pair: pair[0].memory_bytes)
-    if found.memory_bytes < pool.smallest_memory:  # the engine would not start
+    takes = f"{asked} takes"
+    if found.memory_bytes < pool.smallest_memory:
         found = with_memory(pool, pool.smallest_memory)
+        takes = f"{asked} is less than the engine starts with (one full request and the null block); that takes"
     message = (
-        f"{asked} takes {found.memory_bytes:,} bytes on each rank: {found.tokens:,} tokens, "
+        f"{takes} {found.memory_bytes:,} bytes on each rank: {found.tokens:,} tokens, "
         f"{found.concurrency:.2f} full requests at once"
     )
     told = Finding("cache-target", Severity.info, asked.partition("=")[0], message)
