@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import statistics
 from collections.abc import Iterator
 from pathlib import Path
@@ -94,6 +95,11 @@ def test_what_the_plugin_shares_is_plain_data(name: str) -> None:
     """It imports nothing of ours, and the packages around it import nothing either."""
     around = {name.rsplit(".", depth)[0] for depth in range(1, name.count(".") + 1)}
     assert wrong({name} | around, set(PATHS)) == []
+
+
+def test_the_readme_names_every_package() -> None:
+    named = set(re.findall(r"\btoolkit/(\w+)/", (ROOT / "README.md").read_text(encoding="utf-8")))
+    assert named == {package_of(name) for name in PATHS} - {""}
 
 
 def test_packages_form_no_cycle() -> None:

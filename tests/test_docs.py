@@ -21,8 +21,14 @@ from toolkit.config.schema import verbs
 from toolkit.config.search_path import shipped_conf
 
 DOCS = cli.REPOSITORY / "docs"
+TOOLKIT = cli.REPOSITORY / "toolkit"
+PROSE = [*DOCS.glob("*.md"), DOCS.parent / "README.md", DOCS.parent / "CHANGELOG.md"]
 PAGES = ["plan.md", "doctor.md", "recipes.md", "exit-codes.md"]
 ROOTS = [kind for kind in vars(verbs).values() if is_dataclass(kind) and kind.__module__ == verbs.__name__]
+
+
+def relative(path: Path) -> str:
+    return path.relative_to(cli.REPOSITORY).as_posix()
 
 
 @pytest.mark.parametrize("name", generated())
@@ -57,17 +63,37 @@ def test_the_exit_codes_are_those_of_the_errors():
 
 def test_every_shipped_recipe_is_listed_with_its_status():
     page = (DOCS / "recipes.md").read_text(encoding="utf-8")
-    listed = dict(re.findall(r"^\| `(\w+)` \| ([\w ]+) \| .* \|$", page, re.MULTILINE))
-    for file in (shipped_conf() / "recipe").glob("*.yaml"):
-        status = yaml.safe_load(file.read_text(encoding="utf-8"))["recipe"]["status"]
-        assert listed[file.stem] in (status, "see the file")
+    files = (shipped_conf() / "recipe").glob("*.yaml")
+    recipes = {file.stem: yaml.safe_load(file.read_text(encoding="utf-8"))["recipe"]["status"] for file in files}
+    assert dict(re.findall(r"^\| `(\w+)` \| ([\w ]+) \| .* \|$", page, re.MULTILINE)) == recipes
 
 
-@pytest.mark.parametrize("page", [*DOCS.glob("*.md"), cli.REPOSITORY / "README.md"], ids=lambda path: path.name)
+@pytest.mark.parametrize("page", PROSE, ids=relative)
 def test_links_lead_somewhere(page):
     text = page.read_text(encoding="utf-8")
     targets = [target.partition("#")[0] for target in re.findall(r"\]\(([^)]+)\)", text) if "://" not in target]
     assert [target for target in targets if target and not (page.parent / target).exists()] == []
+
+
+NAMED = re.compile(r"(?<![\w/.-])(?:tests|toolkit|docs|planning)/[\w/.-]*\w\.(?:py|md|txt|yaml|jsonl|json|svg)\b")
+"""A file of ours in a text; in toolkit/ the package's own name may be left out, as in planning/plan.py."""
+
+
+def test_a_file_that_is_named_is_there():
+    texts = {relative(path): path.read_text(encoding="utf-8") for path in (*TOOLKIT.rglob("*.py"), *PROSE)}
+    named = {(page, name) for page, text in texts.items() for name in NAMED.findall(text)}
+    assert len(named) > 50
+    places = [name for name in named if not re.search(r"/[A-Z]+\.", name[1])]  # conf/NAME.yaml stands for any
+    assert [name for name in places if not any((root / name[1]).exists() for root in (cli.REPOSITORY, TOOLKIT))] == []
+
+
+@pytest.mark.parametrize("page", PROSE, ids=relative)
+def test_a_table_is_one_block(page):
+    """A line between its rows would end it, and those below would be shown as they are written."""
+    blocks = re.findall(r"(?:^ *\|.*\n)+", page.read_text(encoding="utf-8"), re.MULTILINE)
+    columns = [[len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()] for block in blocks]
+    assert [block.splitlines()[0] for block, count in zip(blocks, columns, strict=True) if len(set(count)) > 1] == []
+    assert [block.splitlines()[0] for block in blocks if not re.match(r".*\n *\|[|: -]+\n", block)] == []
 
 
 @dataclass(frozen=True)

@@ -200,4 +200,4 @@ KNOWN_TEXTS: Mapping[str, Callable[[re.Match[str], tuple[str, ...]], Configurati
     r"Could not (?:override|append to config\.?|delete from config\.?|delete) ?'?([\w.]+)": _unknown_key,
     r"Config group override must be a string or a list": _no_choice,
 }
-"""By what Hydra 1.3 and OmegaConf 2.3 write; tests/config/test_hydra_errors.py meets each one."""
+"""By what Hydra 1.3 and OmegaConf 2.3 write; the tests in tests/config meet each one."""

@@ -12,7 +12,7 @@ from typing import Any, Optional
 def switch(alias: str, rolls_back_to: str, default: str) -> Any:
     """Declare one switch: its public alias, its rollback, and the name of its default rule.
 
-    The rules are in planning/switch_defaults.py: `on_v100`, `on_with_dflash2`, `on_with_e4m3`, `off`.
+    The rules are in planning/switch_values.py: `on_v100`, `on_with_dflash2`, `on_with_e4m3`, `off`.
     """
     metadata = {"alias": alias, "rolls_back_to": rolls_back_to, "default": default}
     return field(default=None, metadata=metadata)
