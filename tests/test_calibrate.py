@@ -82,6 +82,10 @@ def test_a_pack_a_report_and_a_picture(calibrate):
     lines = out.splitlines()
     assert lines[0] == str(one.pack)
     assert "  largest K: 9, scale 0.0200893, model.layers.0.self_attn.k_scale" in lines
+    nothing = "0.000% of them with fewer than 4 bits, 0.000% of them become zero, 0.000% are clipped"
+    keys = lines.index(f"  keys as E4M3: {nothing}, codes up to 448 of 448")
+    assert lines[keys + 1] == f"  with scales of 1: {nothing}, codes up to 3 of 448"
+    assert report["codes"]["v"]["unit"] == {"largest_code": 0.5, "saturated": 0.0, "subnormal": 0.0, "lost": 0.0}
     assert lines[-1].startswith("serve with them: python -m toolkit.serve +recipe=tiny_random_cpu ")
     assert lines[-1].endswith(f" kv=fp8_e4m3 overlay.path={one.pack}")
     assert harness.marked(one.run) == []

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from toolkit.calibration.carry_out import calibrate
+from toolkit.calibration.code_use import CodeUse
 from toolkit.calibration.deployment import measuring
 from toolkit.calibration.output import output_folder, write_calibration
 from toolkit.calibration.report import Calibration
@@ -49,11 +50,19 @@ def _show(calibration: Calibration, folder: Path, serve: str) -> None:
     for kind in "kv":
         largest = max((s for s in calibration.scales if s.kind == kind), key=lambda scale: scale.whole.largest)
         say(f"  largest {kind.upper()}: {largest.whole.largest:g}, scale {largest.scale:.6g}, {largest.name}")
+    for kind, what in (("k", "keys"), ("v", "values")):
+        say(f"  {what} as E4M3: {_codes(calibration.codes(kind))}")
+        say(f"  with scales of 1: {_codes(calibration.codes(kind, unit=True))}")
     worst = calibration.least_stable
     say(f"  the maxima of both halves of the prompts agree within a factor of {worst.ratio:.2f} ({worst.name})")
     for note in calibration.notes():
         tell(f"  note: {note}")
     say(f"serve with them: {serve}")
+
+
+def _codes(used: CodeUse) -> str:
+    lost = f"{used.lost:.3%} of them become zero, {used.saturated:.3%} are clipped"
+    return f"{used.subnormal:.3%} of them with fewer than 4 bits, {lost}, codes up to {used.largest_code:g} of 448"
 
 
 def _serve_line(composed: Composed[CalibrateConfig], folder: Path) -> str:

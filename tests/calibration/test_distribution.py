@@ -51,6 +51,9 @@ def test_shares_are_those_of_a_real_conversion_but_for_one_bin(scale):
     lost = (stored == 0) & (values != 0)
     near_limit = ((quotients.abs() > 448 / BIN) & (quotients.abs() < 448 * BIN)).float().mean()
     near_zero = ((quotients.abs() > 2.0**-10 / BIN) & (quotients.abs() < 2.0**-10 * BIN)).float().mean()
+    coarse = (stored != 0) & (stored.abs() < 2.0**-6)
+    near_normal = ((quotients.abs() > 2.0**-6 / BIN) & (quotients.abs() < 2.0**-6 * BIN)).float().mean()
+    assert abs(coarse.float().mean() - found.subnormal(scale)) <= near_normal + near_zero + 1e-9
     assert 0 <= clipped.float().mean() - found.saturated(scale) <= near_limit
     assert -1e-9 <= lost.float().mean() - found.lost(scale) <= near_zero
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from toolkit.planning.kv_measurement import NOT_FINITE, Tally, lower_edge
 
 E4M3_MAX = 448.0
+E4M3_NORMAL = 2.0**-6
+"""The smallest quotient with all of E4M3's four significant bits; those below lie 2^-9 apart."""
 E4M3_LOST = 2.0**-10
 """Up to here a quotient becomes zero: half of E4M3's smallest value, 2^-9, ties to even."""
 
@@ -51,6 +53,11 @@ class Distribution:
         """The share (0..1) that is not zero and becomes zero at this scale, likewise."""
         limit = E4M3_LOST * scale
         return self._share(number for number in self.bins if number > 0 and lower_edge(number + 1) <= limit)
+
+    def subnormal(self, scale: float) -> float:
+        """The share (0..1) that keeps fewer than four significant bits at this scale and is not lost, likewise."""
+        low, high = E4M3_LOST * scale, E4M3_NORMAL * scale
+        return self._share(number for number in self.bins if low < lower_edge(number + 1) <= high)
 
     def octaves(self) -> dict[str, int]:
         """Counts by power of two: `-3` holds magnitudes from 1/8 up to 1/4; `zero` those below float32's range."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from toolkit.calibration.code_use import CodeUse, code_use
 from toolkit.calibration.drive import Totals
 from toolkit.calibration.prompts import PromptSet
 from toolkit.calibration.result import MeasuredScale
@@ -33,6 +34,11 @@ class Calibration:
     def least_stable(self) -> MeasuredScale:
         """The scale on which the halves of the prompts agree least."""
         return max(self.scales, key=lambda scale: scale.ratio)
+
+    def codes(self, kind: str, *, unit: bool = False) -> CodeUse:
+        """How all layers' scales use E4M3's codes for keys (`k`) or values (`v`); unit: as scales of 1 would."""
+        scales = [scale for scale in self.scales if scale.kind == kind]
+        return code_use([(scale.whole, 1.0 if unit else scale.scale) for scale in scales])
 
     def notes(self) -> list[str]:
         """What its user should know."""
@@ -65,12 +71,16 @@ class Calibration:
             "run": dict(self.run),
             "stability": {"largest_ratio": worst.ratio, "scale": worst.name},
             "notes": self.notes(),
+            "codes": {
+                kind: {"scale": asdict(self.codes(kind)), "unit": asdict(self.codes(kind, unit=True))} for kind in "kv"
+            },
             "scales": [_entry(scale) for scale in self.scales],
         }
 
 
 def _entry(scale: MeasuredScale) -> dict[str, Any]:
     whole = scale.whole
+    used, unit = (asdict(code_use([(whole, by)])) for by in (scale.scale, 1.0))
     return {
         "name": scale.name,
         "layer": scale.key.number,
@@ -84,7 +94,6 @@ def _entry(scale: MeasuredScale) -> dict[str, Any]:
         "max_abs_by_half": [half.largest for half in scale.halves],
         "ratio": scale.ratio,
         "held_out_saturated": scale.held_out,
-        "saturated": {"scale": whole.saturated(scale.scale), "unit": whole.saturated(1.0)},
-        "lost": {"scale": whole.lost(scale.scale), "unit": whole.lost(1.0)},
+        **{name: {"scale": used[name], "unit": unit[name]} for name in used},
         "octaves": whole.octaves(),
     }
