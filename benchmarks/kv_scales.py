@@ -1,12 +1,13 @@
 """What KV scales do to a real model: attention output and next-token distribution against an unquantized cache.
 
-    python benchmarks/kv_scales.py PACK [--route volta_cpu_fp8] [--output docs/evidence/kv_scales_smollm2_cpu]
+    python benchmarks/kv_scales.py PACK [--route upstream] [--output docs/evidence/kv_scales_smollm2_cpu]
 
 PACK is what `python -m toolkit.calibrate +recipe=smollm2_cpu folder=PACK` wrote. The model answers prompts that are not
 among those of the calibration, with an unquantized cache; then every arm reads the same tokens, and each position's
 distribution over all tokens of the vocabulary is compared with that of the unquantized cache. Attention reads keys and
 values from the cache in prefill as in decoding, so each position sees what a decoded one would see. Every arm but the
-first is a view made by the toolkit's own functions, with its scales proved by the worker's report.
+first is a view made by the toolkit's own functions, with its scales proved by the worker's report; after each prompt
+the bytes that lie in its cache are counted.
 """
 
 from __future__ import annotations
@@ -14,17 +15,18 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import random
 import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 import yaml
+from kv_scales_judge import CALIBRATED, UNIT, Codes, calibrated_holds, claims, codes_of, judged, scaled_name
+from kv_scales_page import page, picture
 from safetensors import safe_open
 from torch import Tensor
 
@@ -33,7 +35,7 @@ from toolkit.checkpoint.facts import CheckpointFacts
 from toolkit.checkpoint.local import read_facts
 from toolkit.checkpoint.sources import fetch
 from toolkit.config.schema.checkpoint import CheckpointConfig, CheckpointSource, SourceKind
-from toolkit.planning.attention_routes import UPSTREAM
+from toolkit.planning.attention_routes import UPSTREAM, VOLTA_CPU_FP8, VOLTA_CPU_WRITE
 from toolkit.serving.worker_reports import ExpectedScales, check_scales, read_reports
 from toolkit.views.inputs import PackInput, ViewInputs, read_spec
 from toolkit.views.materialize import materialize
@@ -57,15 +59,33 @@ CHATS = (
     "Quels sont les avantages du vélo en ville ?",
     "Summarise: The river rose two metres overnight. The lower road is closed, and the bridge is inspected at noon.",
     "List the planets of the solar system with one fact about each.",
+    "What is the difference between weather and climate?",
+    "Translate into German: The library opens at nine and closes at half past six.",
+    "Write a haiku about the first snow.",
+    "Explain what a hash table is to a beginner, and when it is slow.",
+    "My code says IndexError: list index out of range. What should I look at first?",
+    "Write a SQL query that lists the ten customers with the largest total of orders.",
+    "If a train travels 240 km in 3 hours, what is its average speed? Show the steps.",
+    "Give three arguments for and three against homework in primary school.",
+    "¿Cuáles son los ingredientes de una tortilla de patatas?",
+    "Racconta in breve la storia di Roma antica.",
+    "日本の首都はどこですか。簡単に説明してください。",
+    "请用三句话介绍长城。",
+    "Что такое фотосинтез?",
+    "Draft a short notice for a block of flats: the water is off on Tuesday from 8 to 12.",
+    "Rewrite in plain English: The aforementioned party shall hereinafter be referred to as the lessee.",
+    "What should I pack for a weekend hike in the mountains in October?",
+    "Convert to JSON: name Ada, born 1815, field mathematics, known for the first program.",
+    "Why does bread rise, and what happens if the dough rests too long?",
+    "Compose a limerick about a cat that learns to code.",
+    "Continue this list: 1, 1, 2, 3, 5, 8, and explain the rule.",
 )
 GENERATE = 96
-READING = (
-    "Too small a scale clips, and that ruins the model. Too large a scale costs little for long: E4M3 has 18 octaves,",
-    "of which keys and values need about ten, so 16 times too large is not seen, 4096 times is. vLLM's own",
-    "attention rounds towards zero as it stores (half of its bytes lie a step below the nearest), ours to the nearest:",
-    "compare the two routes. No more is claimed than this model and these prompts show.",
-)
-DRAWS = 10000
+ANSWERING, READING = 128 << 20, 32 << 20
+"""Bytes of the cache: where all prompts are answered at once, and where one sequence after the other is read."""
+FACTORS = (1 / 16, 1 / 4, 1, 4, 16, 64, 256, 1024, 4096)
+"""By which calibrated scales are made wrong; powers of two, so that the products are exact."""
+FORMATS = {"fp8_e4m3": torch.float8_e4m3fn, "fp8_e5m2": torch.float8_e5m2}
 
 
 @dataclass(frozen=True)
@@ -91,7 +111,7 @@ class Place:
         own = self.scratch / f"{arm.name} {time.monotonic_ns()}"
         own.mkdir()
         reports, records, answer = own / "workers", own / "records.pt", own / "answer.json"
-        told = {"chats": [], "sequences": [], "num_seqs": 1, "generate": GENERATE, **told}
+        told = {"chats": [], "sequences": [], "num_seqs": 1, "generate": GENERATE, "cache_bytes": READING, **told}
         paths = {"folder": str(folder), "reports": str(reports), "records": str(records), "answer": str(answer)}
         told |= {**paths, "kv_dtype": arm.kv_dtype, "route": self.route}
         env = {**os.environ, "PYTHONPATH": f"{HERE}{os.pathsep}{HERE.parent}", "VLLM_HOST_IP": "127.0.0.1"}
@@ -124,17 +144,15 @@ def arms(base: CheckpointFacts, pack: ScalePack) -> list[Arm]:
     """Everything that is compared with the unquantized cache; `again` shows what mere repetition changes."""
 
     def times(factor: float) -> ScalePack:
-        scales = {name: value * factor for name, value in pack.scales.items()}  # powers of two: exact in FP32
+        scales = {name: value * factor for name, value in pack.scales.items()}
         return make_pack(f"{factor:g} x", pack.base_index_sha256, scales, {}, SCALE_FILE)
 
     unit = unit_pack(scale_names(base.tensors), pack.base_index_sha256)
     return [
         Arm("unquantized again", "auto", None),
-        Arm("e4m3, calibrated", "fp8_e4m3", pack),
-        Arm("e4m3, unit scales", "fp8_e4m3", unit),
-        Arm("e4m3, scales 16 times too small", "fp8_e4m3", times(1 / 16)),
-        Arm("e4m3, scales 16 times too large", "fp8_e4m3", times(16)),
-        Arm("e4m3, scales 4096 times too large", "fp8_e4m3", times(4096)),
+        Arm(CALIBRATED, "fp8_e4m3", pack),
+        Arm(UNIT, "fp8_e4m3", unit),
+        *(Arm(scaled_name(factor), "fp8_e4m3", times(factor)) for factor in FACTORS if factor != 1),
         Arm("e5m2, unit scales", "fp8_e5m2", None),
     ]
 
@@ -164,18 +182,10 @@ def compared(reference: dict[str, Any], other: dict[str, Any], head: Tensor, len
     }
 
 
-def interval(first: list[float], second: list[float]) -> list[float]:
-    """95 % bootstrap interval, over prompts, of the mean of first - second."""
-    differences = [one - other for one, other in zip(first, second, strict=True)]
-    draw = random.Random(0)  # noqa: S311
-    means = sorted(sum(draw.choices(differences, k=len(differences))) / len(differences) for _ in range(DRAWS))
-    return [means[round(0.025 * DRAWS)], means[round(0.975 * DRAWS) - 1]]
-
-
 def measured(place: Place, pack: ScalePack) -> dict[str, Any]:
     """The record: every arm against the unquantized cache."""
     plain = Arm("unquantized", "auto", None)
-    sequences, _ = place.run(plain, chats=list(CHATS), num_seqs=len(CHATS))
+    sequences, _ = place.run(plain, chats=list(CHATS), num_seqs=len(CHATS), cache_bytes=ANSWERING)
     lengths = [len(tokens) for tokens in sequences]
     _, records = place.run(plain, sequences=sequences)
     reference = torch.load(records)
@@ -184,76 +194,62 @@ def measured(place: Place, pack: ScalePack) -> dict[str, Any]:
     with safe_open(next(Path(str(place.base.root)).glob("*.safetensors")), framework="pt") as file:
         head = file.get_tensor("model.embed_tokens.weight").float()  # the model ties its output to it
     found: dict[str, Any] = {}
+    codes: dict[str, dict[str, Codes]] = {}
     for arm in arms(place.base, pack):
         _, records = place.run(arm, sequences=sequences)
-        found[arm.name] = compared(reference, torch.load(records), head, lengths)
+        record = torch.load(records)
+        found[arm.name] = compared(reference, record, head, lengths)
+        if arm.kv_dtype in FORMATS:
+            codes[arm.name] = {
+                kind: codes_of(counts, FORMATS[arm.kv_dtype])
+                for kind, counts in zip("kv", record["codes"], strict=True)
+            }
         records.unlink()
-        print(arm.name, {key: value for key, value in found[arm.name].items() if "by" not in key}, flush=True)
-    calibrated, unit = found["e4m3, calibrated"], found["e4m3, unit scales"]
+        told = {key: value for key, value in found[arm.name].items() if "by" not in key}
+        print(arm.name, told, codes.get(arm.name), flush=True)
+    against = judged(found)
     return {
         "positions": sum(lengths),
         "prompts": len(lengths),
+        "claims": claims(found, against, codes),
+        "calibrated_is_not_worse_than_unit": calibrated_holds(against),
+        "against": against,
+        "codes": {name: {kind: asdict(use) for kind, use in kinds.items()} for name, kinds in codes.items()},
         "arms": found,
-        "calibrated_minus_unit": {
-            "kl_mean": calibrated["kl_mean"] - unit["kl_mean"],
-            "kl_interval_95": interval(calibrated["kl_by_prompt"], unit["kl_by_prompt"]),
-            "top1_interval_95": interval(calibrated["top1_by_prompt"], unit["top1_by_prompt"]),
-        },
     }
 
 
-def table(record: dict[str, Any]) -> str:
-    """The record as a short page."""
-    lines = [
-        "# KV scales on a real model",
-        "",
-        f"`{record['command']}`, {record['created']}, vLLM {record['packages']['vllm']}, attention: {record['route']}.",
-        "",
-        f"SmolLM2-135M-Instruct on the CPU engine: {record['positions']:,} positions of {record['prompts']} prompts",
-        "and the model's answers to them, none of them in the calibration's set. KL is that of the next token's",
-        "distribution over the whole vocabulary against an unquantized (float16) cache, in nats; attention error is",
-        "|o - o'| / |o| of a layer's output.",
-        "",
-        "| cache | KL mean | median | 99 % | top-1 agreement | attention error, layer 0 | mean of layers |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for name, arm in record["arms"].items():
-        errors = f"{arm['attention_error_first_layer']:.4f} | {arm['attention_error_mean']:.4f}"
-        kl = f"{arm['kl_mean']:.5f} | {arm['kl_median']:.5f} | {arm['kl_p99']:.4f}"
-        lines.append(f"| {name} | {kl} | {arm['top1_agreement']:.2%} | {errors} |")
-    found = record["calibrated_minus_unit"]
-    low, high = found["kl_interval_95"]
-    difference = f"{found['kl_mean']:+.5f} nats, 95 % interval over prompts {low:+.5f} to {high:+.5f}"
-    lines += ["", f"Calibrated minus unit scales: {difference}.", "", *READING]
-    return "\n".join(lines) + "\n"
-
-
-def main() -> None:
-    """Measure, print the table, and write it where asked."""
+def main() -> int:
+    """Measure, print the page, and write it where asked; 1 where calibrated scales are worse than unit scales."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("pack", type=Path)
-    parser.add_argument("--route", default=UPSTREAM, help="volta_cpu_fp8 takes our attention where vLLM has its own")
-    parser.add_argument("--output", type=Path, help="writes OUTPUT.json and OUTPUT.md")
+    parser.add_argument("--route", default=VOLTA_CPU_WRITE, choices=(VOLTA_CPU_WRITE, VOLTA_CPU_FP8, UPSTREAM))
+    parser.add_argument("--output", type=Path, help="writes OUTPUT.json, OUTPUT.md and OUTPUT.svg")
     options = parser.parse_args()
     import vllm
 
     base, pack = smollm2(), read_pack(options.pack)
+    begun = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:
         found = measured(Place(Path(scratch), base, options.route), pack)
-    route = "" if options.route == UPSTREAM else f" --route {options.route}"
+    route = "" if options.route == VOLTA_CPU_WRITE else f" --route {options.route}"
     record = {
         "command": f"python benchmarks/kv_scales.py PACK{route}",
         "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "seconds": round(time.monotonic() - begun),
         "packages": {"toolkit": toolkit.__version__, "vllm": vllm.__version__, "torch": torch.__version__},
         "route": options.route,
         "pack": {"artifact_id": pack.artifact, "sha256": pack.sha256},
         **found,
     }
-    print(table(record))
     if options.output:
+        drawing = options.output.with_suffix(".svg")
         options.output.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-        options.output.with_suffix(".md").write_text(table(record), encoding="utf-8")
+        options.output.with_suffix(".md").write_text(page(record, drawing.name), encoding="utf-8")
+        drawing.write_text(picture(record, FACTORS), encoding="utf-8")
+    print(page(record, None))
+    return 0 if record["calibrated_is_not_worse_than_unit"] else 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

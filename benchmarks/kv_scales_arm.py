@@ -20,7 +20,7 @@ def main() -> None:
         max_model_len=1024,
         max_num_seqs=told["num_seqs"],
         max_num_batched_tokens=1024,
-        kv_cache_memory_bytes=128 << 20,
+        kv_cache_memory_bytes=told["cache_bytes"],
         enable_prefix_caching=False,
         enforce_eager=True,
         seed=0,
@@ -32,6 +32,7 @@ def main() -> None:
     else:
         for tokens in told["sequences"]:  # one after the other, so that the records are in this order
             engine.generate([{"prompt_token_ids": tokens}], SamplingParams(temperature=0, max_tokens=1), use_tqdm=False)
+            engine.collective_rpc("count_codes", args=(len(tokens),))
         engine.collective_rpc("save_records", args=(told["records"],))
         answer = None
     Path(told["answer"]).write_text(json.dumps(answer), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The worker of kv_scales.py: VoltaCpuWorker, recording each layer's attention output and the normed last states."""
+"""The worker of kv_scales.py: VoltaCpuWorker, recording attention outputs, last states and the bytes of the cache."""
 
 from __future__ import annotations
 
@@ -8,19 +8,24 @@ import torch
 from torch import Tensor
 from vllm.v1.attention.backends.registry import AttentionBackendEnum, register_backend
 
-from toolkit.planning.attention_routes import VOLTA_CPU_FP8
+from toolkit.planning.attention_routes import UPSTREAM, VOLTA_CPU_FP8, VOLTA_CPU_WRITE
+from toolkit.plugin.cpu_attention.cache import pages_of
 from toolkit.plugin.layers import attention_layers
-from toolkit.plugin.register import CPU_BACKEND
+from toolkit.plugin.register import CPU_FP8_BACKEND, CPU_ROUNDED_BACKEND
 from toolkit.plugin.worker.cpu import VoltaCpuWorker
+
+BACKENDS = {VOLTA_CPU_FP8: CPU_FP8_BACKEND, VOLTA_CPU_WRITE: CPU_ROUNDED_BACKEND}
 
 
 class RecordingWorker(VoltaCpuWorker):
     """Records every step between warm-up and `save_records`."""
 
     def load_model(self, *args: Any, **kwargs: Any) -> None:
-        """Load; with our attention also on a CPU for which vLLM has its own, if that is asked for."""
-        if self.vllm_config.additional_config["route"] == VOLTA_CPU_FP8:
-            register_backend(AttentionBackendEnum.CPU_ATTN, CPU_BACKEND)
+        """Load, with the attention that is asked for, whatever this CPU would get."""
+        route, backend = self.vllm_config.additional_config["route"], AttentionBackendEnum.CPU_ATTN
+        backend.clear_override()
+        if route != UPSTREAM:
+            register_backend(backend, BACKENDS[route])
         super().load_model(*args, **kwargs)
 
     def compile_or_warm_up_model(self) -> Any:
@@ -28,19 +33,36 @@ class RecordingWorker(VoltaCpuWorker):
         times = super().compile_or_warm_up_model()
         self.outputs: dict[str, list[Tensor]] = {}
         self.states: list[Tensor] = []
-        for name, layer in attention_layers(self.vllm_config).items():
+        self.layers = attention_layers(self.vllm_config)
+        self.codes = {name: torch.zeros(2, 256, dtype=torch.int64) for name in self.layers}
+        for name, layer in self.layers.items():
+            layer.kv_cache.zero_()
             self._watch(name, layer)
         self.model_runner.model.model.norm.register_forward_hook(
             lambda _, __, normed: self.states.append(normed[0].clone())
         )
         return times
 
+    def count_codes(self, tokens: int) -> None:
+        """Count the bytes that a sequence of `tokens` left in an FP8 cache, keys and values apart, and clear it."""
+        for name, layer in self.layers.items():
+            if layer.kv_cache.dtype != torch.uint8:
+                return
+            pages = pages_of(layer.kv_cache)
+            blocks, heads, _, block_tokens, size = pages.shape
+            for kind in (0, 1):
+                counts = torch.bincount(pages[:, :, kind].reshape(-1), minlength=256)
+                counts[0] -= heads * size * (blocks * block_tokens - tokens)  # never written
+                if counts[0] < 0:
+                    raise RuntimeError(f"{name} holds more than the {tokens} tokens that it was given")
+                self.codes[name][kind] += counts
+            layer.kv_cache.zero_()
+
     def save_records(self, path: str) -> None:
-        """Write what was recorded and forget it."""
+        """Write what was recorded."""
         joined = {name: torch.cat(steps) for name, steps in self.outputs.items()}
-        torch.save({"outputs": joined, "states": torch.cat(self.states) if self.states else None}, path)
-        self.outputs.clear()
-        self.states.clear()
+        codes = torch.stack([self.codes[name] for name in joined], 1)  # [keys and values, layers, 256]
+        torch.save({"outputs": joined, "states": torch.cat(self.states), "codes": codes}, path)
 
     def _watch(self, name: str, layer: Any) -> None:
         forward = layer.impl.forward
