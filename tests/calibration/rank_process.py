@@ -1,7 +1,7 @@
 """One rank of an engine: a process of its own that measures its heads. Arguments: FOLDER RANK RANKS DELAY.
 
-A line on stdin is a step: the keys of its tokens, [tokens][heads], of which this rank stores every RANKS-th head. It says
-when it has begun, and may still be at it when the engine answers.
+A line on stdin is a step: the keys of its tokens, [tokens][heads], of which this rank stores every RANKS-th head. It
+says when it has begun, and may still be at it when the engine answers.
 """
 
 import json
