@@ -40,6 +40,7 @@ def test_a_drafts_own_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     by_path = locate_draft(SpeculativeConfig("dflash2", 7, draft_path=str(folder), **hub))
     assert by_path is not None
     assert (by_path.root, by_path.weight_bytes) == (folder, 4)
+    assert locate_draft(SpeculativeConfig("draft_model", 3, draft_path=str(folder))) == by_path
     absent = locate_draft(SpeculativeConfig("dflash2", 7, **hub))
     assert absent is not None
     assert (absent.present, absent.config) == (False, {})

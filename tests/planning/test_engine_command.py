@@ -78,11 +78,22 @@ def test_what_is_there_and_what_is_not(changes, present, absent):
     assert absent not in argv
 
 
+def test_a_gpus_share_is_told_also_where_the_caches_bytes_are():
+    """vLLM asks for it to be free in both cases, and its own default is another one than ours."""
+    argv = command(cases.on_v100(limits__kv_cache_memory_bytes=1, limits__gpu_memory_utilization=0.25)).argv
+    assert option(argv, "--kv-cache-memory-bytes") == "1"
+    assert option(argv, "--gpu-memory-utilization") == "0.25"
+
+
 @pytest.mark.parametrize(
     ("changes", "settings"),
     [
         ({"method": "mtp", "tokens": 3}, {"method": "mtp", "num_speculative_tokens": 3}),
         ({"method": "ngram", "tokens": 2}, {"method": "ngram", "num_speculative_tokens": 2}),
+        (
+            {"method": "draft_model", "tokens": 3, "draft_path": "/d"},
+            {"method": "draft_model", "num_speculative_tokens": 3, "model": "/d"},
+        ),
         (
             {"method": "dflash2", "tokens": 7, "draft_repository": "a/b", "draft_revision": "f" * 40},
             {"method": "dflash", "num_speculative_tokens": 7, "model": "a/b", "revision": "f" * 40},

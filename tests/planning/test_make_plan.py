@@ -17,6 +17,8 @@ from omegaconf import OmegaConf
 from toolkit.config.schema.engine import EngineName
 from toolkit.config.schema.limits import EmbeddingPlace
 from toolkit.machine.facts import NO_LIMIT
+from toolkit.planning.capacity.drafts import draft_caches
+from toolkit.planning.geometry import read_geometry
 from toolkit.planning.make import make_plan
 from toolkit.planning.plan import PLAN_SCHEMA, Finding, Plan, Severity
 from toolkit.planning.rules.registry import MEANINGLESS
@@ -206,7 +208,7 @@ configurations = st.fixed_dictionaries(
         "kv__dtype": st.sampled_from(["float16", "fp8_e4m3", "fp8_e5m2", "fp8", "auto", ""]),
         "engine__dtype": st.sampled_from(["float16", "bfloat16", "float32", "half", ""]),
         "engine__name": st.sampled_from(list(EngineName)),
-        "speculative__method": st.sampled_from(["none", "mtp", "dflash2", "ngram", "eagle", ""]),
+        "speculative__method": st.sampled_from(["none", "mtp", "dflash2", "draft_model", "ngram", "eagle", ""]),
         "speculative__tokens": small,
         "speculative__draft_layers": small,
         "speculative__draft_window": st.none() | small,
@@ -278,6 +280,19 @@ def test_the_draft_is_planned_by_its_own_shapes():
     deeper = make_plan(with_draft(), "", *facts, cases.facts(config={**DRAFT, "num_hidden_layers": 6}))
     assert deeper.capacity.bytes_per_block > here.capacity.bytes_per_block
     assert "capacity-unknown" in rules(make_plan(with_draft(), "", *facts)), "neither shapes nor a description"
+
+
+def test_a_smaller_draft_model_keeps_the_targets_element_type_and_must_have_its_vocabulary():
+    config = cases.on_v100(speculative__method="draft_model", speculative__tokens=3, kv__dtype="fp8_e4m3")
+
+    def planned(**changes) -> Plan:
+        draft = cases.facts(name="draft", config={**DRAFT, **changes})
+        return make_plan(config, "", cases.facts(), cases.gpu_machine(), draft)
+
+    assert {cache.dtype for cache in draft_caches(config, read_geometry(DRAFT), 16, 16).values()} == {"fp8_e4m3"}
+    assert "draft-vocabulary" not in rules(planned())
+    told = finding(planned(vocab_size=49151), "draft-vocabulary")
+    assert (told.severity, told.message) == (Severity.refuse, "the draft has 49,151 tokens and the model 49,152")
 
 
 def test_a_draft_that_is_not_here_is_told():

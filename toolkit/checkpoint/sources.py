@@ -48,7 +48,7 @@ def locate_draft(speculative: SpeculativeConfig, cache: Path | None = None) -> C
 
     Raises as `locate` does.
     """
-    if speculative.method != "dflash2":
+    if not speculative.has_draft:
         return None
     if speculative.draft_path:
         source = CheckpointSource(kind=SourceKind.local, path=speculative.draft_path)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 ENGINES = ("cpu", "v100")
 KV = {"f16": "float16", "e4m3": "fp8_e4m3", "e5m2": "fp8_e5m2"}
 DCP = re.compile("dcp[1-9][0-9]*")
-SPECULATIVE = ("mtp3", "dflash2", "ngram")
+SPECULATIVE = ("mtp3", "dflash2", "draft", "ngram")
 
 
 @dataclass(frozen=True)

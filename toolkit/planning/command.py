@@ -109,7 +109,7 @@ def _memory(config: DeploymentConfig) -> Iterator[str]:
     size = kv_cache_memory_bytes(config)
     if size is not None:
         yield from ("--kv-cache-memory-bytes", str(size))
-    else:
+    if size is None or config.engine.name is EngineName.v100:  # on a GPU that share must be free all the same
         yield from ("--gpu-memory-utilization", str(config.limits.gpu_memory_utilization))
 
 

@@ -11,6 +11,7 @@ from toolkit.machine.facts import MachineFacts
 from toolkit.planning.budget import Budget
 from toolkit.planning.capacity import plan_capacity
 from toolkit.planning.command import engine_command
+from toolkit.planning.geometry.model import ModelGeometry
 from toolkit.planning.geometry.reading import read_geometry
 from toolkit.planning.kv_memory import kv_cache_memory_bytes
 from toolkit.planning.memory import plan_budget
@@ -97,7 +98,19 @@ def _sizes(
         unknown += (Finding("memory-unknown", Severity.info, "memory of one rank", message),)
     fitting = memory_findings(targeted.config, budget, capacity, machine)
     too_small = _too_small(targeted.config, capacity)
+    unknown += _other_vocabulary(config, geometry, draft_geometry)
     return Sizes(targeted.config, budget, capacity, (*unknown, *targeted.findings, *too_small, *fitting))
+
+
+def _other_vocabulary(
+    config: DeploymentConfig, geometry: ModelGeometry, draft: ModelGeometry | None
+) -> tuple[Finding, ...]:
+    """Tokens are passed on by their numbers, so both models must have the same ones."""
+    if draft is None or config.speculative.method != "draft_model" or draft.vocab_size == geometry.vocab_size:
+        return ()
+    message = f"the draft has {draft.vocab_size:,} tokens and the model {geometry.vocab_size:,}"
+    fix = "choose a draft of the same vocabulary"
+    return (Finding("draft-vocabulary", Severity.refuse, "speculative", message, fix),)
 
 
 def _draft_not_here(config: DeploymentConfig, draft: CheckpointFacts | None) -> tuple[Finding, ...]:

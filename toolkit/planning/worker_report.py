@@ -17,6 +17,8 @@ WORKERS_FOLDER = "workers"
 _LAYER = re.compile(r"(?P<before>(?:.*\.)?)layers\.(?P<number>\d+)\.")
 DRAFT = "mtp"
 """What marks the checkpoint's own next-token layers, in its tensors' names and in the engine's."""
+DRAFT_MODEL = "draft_model."
+"""How the engine's names of a separate draft model's layers begin; no scale of the target is theirs."""
 
 
 @dataclass(frozen=True, order=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 from toolkit.checkpoint.faults import check_failed
 from toolkit.errors import CheckFailedError, Rejected
 from toolkit.planning.attention_routes import FP8_DTYPES
-from toolkit.planning.worker_report import AttentionLayer, LayerKey, WorkerReport, layer_key, report_from
+from toolkit.planning.worker_report import DRAFT_MODEL, AttentionLayer, LayerKey, WorkerReport, layer_key, report_from
 from toolkit.views.scales.names import layer_and_kind
 
 Wanted = Mapping[tuple[LayerKey, str], tuple[str, float]]
@@ -59,7 +59,7 @@ def check_scales(reports: Sequence[WorkerReport], expected: ExpectedScales, wher
     if not expected.scales:
         return
     wanted = {place: (name, value) for name, value in expected.scales.items() if (place := _place(name)) is not None}
-    layers = [layer for report in reports for layer in report.layers]
+    layers = [layer for report in reports for layer in report.layers if not layer.name.startswith(DRAFT_MODEL)]
     faults = list(_absent(reports)) or [
         *(fault for layer in layers for fault in _layer_faults(layer, wanted, strict=expected.strict)),
         *_unclaimed(layers, wanted),

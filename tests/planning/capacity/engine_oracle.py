@@ -252,7 +252,8 @@ def draft_specs(case: Case, config: Any) -> dict[str, KVCacheSpec]:
     draft = case.draft or {"layer_types": ()}
     for index, kind in enumerate(draft["layer_types"]):
         window = draft["sliding_window"] if kind == "sliding_attention" else None
-        spec = attention(case, config, window, of=draft, cache_dtype="auto")
+        own = case.cache_dtype if case.method == "draft_model" else "auto"
+        spec = attention(case, config, window, of=draft, cache_dtype=own)
         found[f"draft.{index}"] = replace(spec, dcp_sharded=False) if case.dcp > 1 else spec
     return found
 

@@ -19,6 +19,7 @@ from toolkit.planning.capacity.layers import layer_caches, plan_layers
 from toolkit.planning.geometry import read_geometry
 
 HEAD_DIMS = (64, 96, 128, 256)
+DRAFTS = {"dflash": "DFlash2DraftModel", "draft_model": "LlamaForCausalLM"}
 WORDS = {"auto": "float16", "fp8_e4m3": "fp8_e4m3", "fp8_e5m2": "fp8_e5m2"}
 
 
@@ -101,7 +102,7 @@ def cases(draw: st.DrawFn) -> tuple[str, Case]:
     engine = "v100" if sparse else draw(st.sampled_from(("cpu", "v100")))
     methods = ["none", "ngram"]
     methods += ["mtp"] if "mtp_num_hidden_layers" in text else []
-    methods += ["dflash"] if engine == "v100" and not sparse else []
+    methods += ["dflash", "draft_model"] if engine == "v100" and not sparse else []
     method = draw(st.sampled_from(methods))
     odd_blocks = st.nothing() if sparse else st.integers(1, 500)
     return architecture, Case(
@@ -117,7 +118,7 @@ def cases(draw: st.DrawFn) -> tuple[str, Case]:
         prefix_caching=draw(st.booleans()),
         method=method,
         draft_tokens=0 if method == "none" else draw(st.integers(1, 8)),
-        draft=draw(drafts(text)) if method == "dflash" else None,
+        draft=draw(drafts(text)) if method in ("dflash", "draft_model") else None,
     )
 
 
@@ -151,7 +152,7 @@ def geometry(architecture: str, text: dict[str, Any]) -> Any:
 @settings(max_examples=700, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 def test_equal_to_the_engine(drawn: tuple[str, Case], times: float, odd_bytes: int) -> None:
     architecture, case = drawn
-    draft = geometry("DFlash2DraftModel", case.draft) if case.draft else None
+    draft = geometry(DRAFTS[case.method], case.draft) if case.draft else None
     pool = plan_pool(configuration(case), geometry(architecture, case.text), draft)
     memory = int(pool.smallest_memory * times) + odd_bytes
     engine, ours = answer(case, memory), pool.capacity(memory)
@@ -167,7 +168,7 @@ def test_equal_to_the_engine(drawn: tuple[str, Case], times: float, odd_bytes: i
 @settings(max_examples=300, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 def test_every_layer_has_the_engines_block_and_page(drawn: tuple[str, Case]) -> None:
     architecture, case = drawn
-    draft = geometry("DFlash2DraftModel", case.draft) if case.draft else None
+    draft = geometry(DRAFTS[case.method], case.draft) if case.draft else None
     config = configuration(case)
     caches = layer_caches(config, plan_layers(config, geometry(architecture, case.text)), draft)
     assert sorted((cache.block_tokens, cache.page_bytes) for cache in caches.values()) == pages(case)
@@ -177,7 +178,7 @@ def test_every_layer_has_the_engines_block_and_page(drawn: tuple[str, Case]) -> 
 @settings(max_examples=80, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 def test_the_smallest_memory_is_where_the_engine_starts(drawn: tuple[str, Case]) -> None:
     architecture, case = drawn
-    draft = geometry("DFlash2DraftModel", case.draft) if case.draft else None
+    draft = geometry(DRAFTS[case.method], case.draft) if case.draft else None
     pool = plan_pool(configuration(case), geometry(architecture, case.text), draft)
     assert answer(case, pool.smallest_memory).blocks == pool.blocks_per_request + 1
     with pytest.raises(ValueError, match=r"at least one request|No available memory"):

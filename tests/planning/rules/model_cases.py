@@ -345,6 +345,12 @@ CASES = [
     Case("draft-model-missing", None, on_v100(**DFLASH2), machine=gpus),
     Case(
         "draft-model-missing",
+        ("speculative", "no draft model is named", "set speculative.draft_path"),
+        on_v100(speculative__method="draft_model", speculative__tokens=3),
+        machine=gpus,
+    ),
+    Case(
+        "draft-model-missing",
         None,
         on_v100(**{**DFLASH2, "speculative__draft_path": None, "speculative__draft_repository": "a/b"}),
         machine=gpus,

@@ -15,6 +15,7 @@ from toolkit.machine.facts import MachineFacts
 from toolkit.planning.plan import Severity
 
 config, on_v100, llama, machine, gpus = cases.config, cases.on_v100, cases.llama, cases.machine, cases.gpu_machine
+DRAFTING = ("none", "mtp", "dflash2", "draft_model", "ngram")
 CPU_WITHOUT_AVX512 = frozenset({"avx2"})
 XQA = "VLLM_FLASH_V100_DECODE_USE_XQA"
 
@@ -228,10 +229,14 @@ CASES = [
     Case("batch-below-requests", None, config(limits__max_num_batched_tokens=8, limits__max_num_seqs=8)),
     Case(
         "speculative-unknown",
-        ("speculative.method", "'eagle' is no way of drafting", "choose none or mtp or dflash2 or ngram"),
+        (
+            "speculative.method",
+            "'eagle' is no way of drafting",
+            f"choose {' or '.join(DRAFTING)}",
+        ),
         config(speculative__method="eagle"),
     ),
-    *(Case("speculative-unknown", None, config(speculative__method=m)) for m in ("none", "mtp", "dflash2", "ngram")),
+    *(Case("speculative-unknown", None, config(speculative__method=m)) for m in DRAFTING),
     *(
         Case(
             "port-out-of-range",

@@ -34,7 +34,7 @@ class LimitsConfig:
     for_concurrency: Optional[float] = None
     """Instead of kv_cache_memory_bytes: the requests of max_model_len tokens that shall fit at once."""
     gpu_memory_utilization: float = 0.9
-    """Share of a GPU's memory that the engine may use, where kv_cache_memory_bytes is null."""
+    """Share of a GPU's memory that must be free at the start, and is filled where kv_cache_memory_bytes is null."""
     block_size: Optional[int] = None
     """Tokens of a KV block; null takes the smallest that fits the model."""
     prefix_caching: bool = True

@@ -1,10 +1,11 @@
-"""The caches of a DFlash2 draft model: a few layers of another element type, held whole by every rank."""
+"""The caches of a draft model: a DFlash2 draft's few layers in 16 bits, or a smaller model's in the target's type."""
 
 from __future__ import annotations
 
 from toolkit.config.schema.verbs import DeploymentConfig
 from toolkit.errors import ConfigurationError
 from toolkit.planning.capacity.caches import Cache, FullCache, SlidingCache
+from toolkit.planning.capacity.engines import kv_element
 from toolkit.planning.geometry.model import LayerKind, ModelGeometry
 from toolkit.planning.geometry.shards import rank_of
 
@@ -19,7 +20,7 @@ def draft_caches(
     heads, dim, windows = _described(config) if draft is None else _from_geometry(config, draft)
     sharded = config.dcp.size == 1  # beside a sharded target the draft keeps every token on every rank
     block = max(kernel_block, block_tokens // kernel_block * kernel_block)
-    dtype = config.engine.dtype
+    dtype = config.engine.dtype if config.speculative.method == "dflash2" else kv_element(config)
     found: dict[str, Cache] = {}
     for index, window in enumerate(windows):
         if window is None:
@@ -41,7 +42,7 @@ def _described(config: DeploymentConfig) -> tuple[int, int, list[int | None]]:
             raise ConfigurationError(
                 f"The draft model's KV cache is not described: speculative.{name} is not set.",
                 where=f"speculative.{name}",
-                fix="choose speculative=dflash2, or set the draft's layers and its KV bytes for a token and layer",
+                fix="bring the draft to this machine, or set the draft's layers and its KV bytes for a token and layer",
             )
     # One head whose keys and values together take those bytes in 16-bit elements: only the product counts.
     return 1, speculative.draft_kv_bytes_per_token // 4, [speculative.draft_window] * speculative.draft_layers

@@ -104,7 +104,7 @@ def layer_caches(config: DeploymentConfig, plan: LayerPlan, draft: ModelGeometry
     head = LayerKind.sparse if geometry.indexer is not None else LayerKind.full
     for index in range(head_layers(config, geometry)):
         found |= _target(plan, len(geometry.layers) + index, head)
-    if config.speculative.method == "dflash2":
+    if config.speculative.has_draft:
         found |= draft_caches(config, draft, plan.block_tokens, plan.kernel_block)
     return found
 

@@ -25,7 +25,7 @@ def plan_capacity(
 
     kv_memory_bytes: bytes for the cache on each rank; None where the engine finds them by profiling, and then only
     the sizes are known.
-    draft: a DFlash2 draft's own shapes; without them, group `speculative` describes it.
+    draft: a draft model's own shapes; without them, group `speculative` describes it.
     Raises ConfigurationError where the model's heads do not divide or a layer's cache is not known.
     """
     return plan_pool(config, geometry, draft).capacity(kv_memory_bytes)
@@ -42,7 +42,7 @@ def plan_pool(
     if plan.load.dcp > 1 and geometry.indexer is not None:
         return _sharded_sparse_pool(config, plan, geometry.indexer)
     layers = layer_caches(config, plan, draft)
-    layout = layout_for(geometry.indexer is not None, config.speculative.method == "dflash2", plan.load)
+    layout = layout_for(geometry.indexer is not None, config.speculative.has_draft, plan.load)
     return pool_of(group_layers(layers, layout, size), plan.load, plan.block_tokens * plan.load.dcp)
 
 

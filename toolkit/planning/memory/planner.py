@@ -86,7 +86,7 @@ _PLACES = {EmbeddingPlace.gpu: Place.device, EmbeddingPlace.pinned: Place.host, 
 
 
 def _draft(config: DeploymentConfig, draft: CheckpointFacts | None) -> Term | None:
-    if config.speculative.method != "dflash2":
+    if not config.speculative.has_draft:
         return None
     ranks = config.limits.tensor_parallel
     if draft is not None and draft.tensors:
@@ -110,7 +110,7 @@ def _unknown(config: DeploymentConfig, geometry: ModelGeometry, counted: Collect
         yield KV
     if geometry.vision is not None:
         yield "image and video buffers"
-    if config.speculative.method == "dflash2" and "draft model" not in counted:
+    if config.speculative.has_draft and "draft model" not in counted:
         yield "draft model"
 
 

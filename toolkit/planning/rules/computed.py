@@ -63,5 +63,11 @@ COMPUTED = (
     Computed("context-differs", "The engine serves the planned context", Severity.warn, "docs/serve.md"),
     Computed("capacity-differs", "The engine has the planned blocks", Severity.warn, "docs/serve.md"),
     Computed("checkpoint-unreadable", "The checkpoint can be read", Severity.refuse, "docs/doctor.md"),
+    Computed(
+        "draft-vocabulary",
+        "A draft model has the model's vocabulary",
+        Severity.refuse,
+        "vLLM 0.32 config/speculative.py: verify_equal_vocab_size_if_draft_model",
+    ),
     Computed("draft-not-here", "The draft model is on this machine", Severity.warn, "docs/serve.md"),
 )

@@ -63,12 +63,11 @@ def is_ignored(module: str, patterns: Collection[str]) -> bool:
 
 
 def draft_model_missing(context: Context) -> Iterator[Problem]:
-    """A block drafter is a model of its own."""
+    """Such a drafter is a model of its own."""
     draft = context.config.speculative
-    if draft.method == "dflash2" and not draft.draft_path and not draft.draft_repository:
-        yield Problem(
-            "speculative", "no draft model is named", "choose speculative=dflash2, or set speculative.draft_path"
-        )
+    if draft.has_draft and not draft.draft_path and not draft.draft_repository:
+        known = "choose speculative=dflash2, or " if draft.method == "dflash2" else ""
+        yield Problem("speculative", "no draft model is named", f"{known}set speculative.draft_path")
 
 
 def output_head_quantised(context: Context) -> Iterator[Problem]:

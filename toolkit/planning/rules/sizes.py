@@ -8,7 +8,7 @@ from toolkit.config.schema.verbs import DeploymentConfig
 from toolkit.planning.plan import Severity
 from toolkit.planning.rules.rule import Context, Problem, Rule
 
-SPECULATIVE = ("none", "mtp", "dflash2", "ngram")
+SPECULATIVE = ("none", "mtp", "dflash2", "draft_model", "ngram")
 
 LONGEST_WAIT_S = 7 * 24 * 3600
 
