@@ -1,8 +1,11 @@
 """What is served for the proof: family, engine options, and which checks beyond equal tokens."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import product
 
 CACHE = 2 << 30
+LENGTHS = (5, 33, 170, 700)
+"""Tokens of each prompt whose answer is compared."""
 
 
 @dataclass(frozen=True)
@@ -12,45 +15,82 @@ class Case:
     family: str
     kv: str = "float16"
     compiled: bool = False
+    label: str = ""
+    suite: str = "families"
     overrides: tuple[str, ...] = ()
     checks: tuple[str, ...] = ()
     against: str = "reference"
-    """`reference`: transformers in float32; `close`: the same, with an FP8 cache's error; `none`: the checks alone."""
-    label: str = ""
-    arguments: tuple[str, ...] = field(default=())
-    """Passed to vLLM as they are."""
-    stock: bool = False
-    """Also served by upstream's own platform and operators, on the same GPU, for comparison."""
+    """`reference`: transformers in float32; `close`: the same, with an FP8 cache's error; `cpu`: the CPU engine's
+    record; `stock`: upstream's own operators on the same GPU; `refused`: the rules that refuse it, in `checks`."""
+    arguments: tuple[str, ...] = ()
+    """Passed to vLLM as they are; `{models}` is the folder of the checkpoints."""
+    lengths: tuple[int, ...] = LENGTHS
+    draft: str = ""
+    """The family of a draft model."""
+    adapter: str = ""
+    """The name under which the family is asked with its LoRA adapter."""
+    gpus: int = 1
 
     @property
     def name(self):
         mode = "compiled" if self.compiled else "eager"
         return "-".join(part for part in (self.family, self.kv, mode, self.label) if part)
 
+    @property
+    def folders(self):
+        """The checkpoints that it needs, by their names in models.MAKERS."""
+        return [self.family, *filter(None, (self.draft, f"{self.family}_lora" if self.adapter else ""))]
 
+
+FAMILIES = ("qwen3_next", "qwen3_5", "qwen3_5_text", "qwen3_moe", "qwen3", "qwen2", "llama")
 LOAD = ("concurrent", "cancelled", "prefix_hits")
 SMALL = ("limits.kv_cache_memory_bytes=33554432", "limits.max_model_len=1024")
-LONG = ("limits.max_model_len=110592",)
-CASES = (
-    Case("qwen3_next", compiled=True, label="mtp", overrides=("speculative=mtp3",)),
-    Case("qwen3_5", compiled=True, label="mtp", overrides=("speculative=mtp3",)),
-    Case("qwen3_next", compiled=True, checks=LOAD),
-    Case("qwen3_5", compiled=True, checks=LOAD),
-    Case("qwen3_5_text", "fp8_e4m3", compiled=True, against="close"),
-    Case("qwen3_next"),
-    Case("qwen3_5_text"),
-    Case("qwen3_moe", compiled=True, checks=LOAD),
-    Case("qwen3", compiled=True, checks=LOAD),
-    Case("qwen3", "fp8_e4m3", compiled=True, against="close", checks=LOAD),
-    Case("qwen3", "fp8_e5m2", compiled=True, against="close"),
+LONG = {"overrides": ("limits.max_model_len=110592",), "lengths": (100_000,), "label": "long"}
+MTP = {"compiled": True, "label": "mtp", "overrides": ("speculative=mtp3",), "checks": ("drafted",)}
+NGRAM = {"compiled": True, "label": "ngram", "overrides": ("speculative=ngram",)}
+DRAFT = {
+    "compiled": True,
+    "label": "draft",
+    "draft": "llama_draft",
+    "overrides": ("speculative=draft", "speculative.draft_path={models}/llama_draft"),
+    "checks": ("drafted", "concurrent"),
+}
+LORA = ("--enable-lora", "--max-loras", "1", "--max-lora-rank", "8", "--lora-modules", "adapted={models}/qwen3_lora")
+CLOSE = {"compiled": True, "against": "close"}
+
+FIRST = tuple(Case(family, compiled=True, checks=LOAD) for family in FAMILIES)
+REST = (
+    *(Case(family, kv, **CLOSE) for family, kv in product(FAMILIES, ("fp8_e4m3", "fp8_e5m2"))),
+    Case("qwen3_next", **MTP),
+    Case("qwen3_5", **MTP),
+    Case("qwen3_5", "fp8_e4m3", **{**MTP, "against": "close"}),
+    *(Case(family) for family in FAMILIES),
+    Case("llama", **LONG),
+    Case("qwen3", "fp8_e4m3", **LONG, against="close"),
+    Case("qwen3_5_text", **LONG, compiled=True),
     Case("qwen3", compiled=True, label="small-cache", overrides=SMALL, checks=("preempted",)),
-    Case("qwen3", compiled=True, label="ngram", overrides=("speculative=ngram",)),
-    Case("qwen3", "fp8_e4m3", label="long", overrides=LONG, checks=("long_prompt",), against="none"),
-    Case("llama", compiled=True),
-    Case("qwen2", compiled=True),
-    Case("qwen3"),
-    Case("qwen3_moe"),
-    Case("qwen3", compiled=True, label="beside-stock", stock=True),
-    Case("qwen3_moe", compiled=True, label="beside-stock", stock=True),
+    Case("qwen3", **NGRAM),
+    Case("qwen3_next", **NGRAM),
+    Case("llama", **DRAFT),
+    Case("llama", "fp8_e4m3", **{**DRAFT, "against": "close"}),
+    Case("qwen3", compiled=True, label="lora", arguments=LORA, adapter="adapted"),
 )
-"""The longest first, so that several at once end together. `beside-stock` is for one at a time, on a quiet GPU."""
+BESIDE_STOCK = tuple(
+    Case(family, compiled=True, label="beside-stock", suite="beside-stock", against="stock")
+    for family in ("qwen3", "qwen3_moe", "qwen3_next")
+)
+SMOLLM2 = tuple(
+    Case("smollm2", kv, compiled=compiled, suite="smollm2", against="cpu", checks=("capital",))
+    for kv, compiled in product(("float16", "fp8_e4m3"), (True, False))
+)
+PAIR = {"compiled": True, "suite": "two-gpus", "gpus": 2}
+TWO_GPUS = (
+    *(Case(family, **PAIR, label="two-gpus", checks=LOAD) for family in ("qwen3_next", "qwen3_moe", "qwen3")),
+    Case("qwen3_5", **{**PAIR, **MTP, "label": "two-gpus-mtp"}),
+    Case("qwen3", "fp8_e4m3", **PAIR, label="two-gpus", against="close"),
+    Case(
+        "qwen3", **PAIR, label="two-gpus-dcp", overrides=("dcp.size=2",), against="refused", checks=("route-dcp",)
+    ),
+)  # fmt: skip
+CASES = (*FIRST, *REST, *SMOLLM2, *BESIDE_STOCK, *TWO_GPUS)
+"""Each suite's in the order in which they start: one of each family first, whose compiled code the others find."""

@@ -61,12 +61,14 @@ def preempted(client):
     return {"preemptions": count}
 
 
-def long_prompt(client):
-    """A prompt of 100,000 tokens."""
-    begun = time.monotonic()
-    tokens = client.complete(prompts(6, 100_000)[0], 8)
-    assert len(tokens) == 8
-    return {"prompt_tokens": 100_000, "seconds": round(time.monotonic() - begun, 1)}
+def drafted(client):
+    """Tokens were drafted; how many of them the model then took is said."""
+    before = [client.metric(f"vllm:spec_decode_num_{what}_tokens_total") for what in ("draft", "accepted")]
+    client.complete(prompts(6, 100)[0], 64)
+    after = [client.metric(f"vllm:spec_decode_num_{what}_tokens_total") for what in ("draft", "accepted")]
+    drafts, accepted = (now - then for now, then in zip(after, before, strict=True))
+    assert drafts > 0, "no token was drafted"
+    return {"drafted": drafts, "accepted": accepted}
 
 
 def capital(client):
@@ -76,4 +78,4 @@ def capital(client):
     return {"answer": answer.strip()}
 
 
-EXTRA = {check.__name__: check for check in (concurrent, cancelled, prefix_hits, preempted, long_prompt, capital)}
+EXTRA = {check.__name__: check for check in (concurrent, cancelled, prefix_hits, preempted, drafted, capital)}

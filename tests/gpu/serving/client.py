@@ -13,17 +13,20 @@ class Client:
         self._url, self._model = f"http://127.0.0.1:{port}", model
 
     def complete(self, prompt, tokens=32, **options):
-        """Greedy tokens after a prompt of token ids, in order."""
+        """Greedy tokens after a prompt (text, or token ids), in order."""
+        return self.choice(prompt, tokens, ignore_eos=True, **options)["token_ids"]
+
+    def choice(self, prompt, tokens, **options):
+        """The whole greedy answer: token ids, and log-probabilities where they are asked for."""
         body = {
             "model": self._model,
             "prompt": prompt,
             "max_tokens": tokens,
             "temperature": 0,
-            "ignore_eos": True,
             "return_token_ids": True,
             **options,
         }
-        return self._post("/v1/completions", body)["choices"][0]["token_ids"]
+        return self._post("/v1/completions", body)["choices"][0]
 
     def chat(self, question):
         """The text of an answer."""

@@ -70,3 +70,6 @@ DRAFT_LAYERS = {
     "qwen3_5": ("model.language_model.layers.3.", 1024),
 }
 """Families with a next-token head: the layer that it is a copy of, and the hidden size."""
+
+DRAFTS = {"llama_draft": ("llama", 2)}
+"""Draft models: the family that they draft for, and how many of its layers they have."""

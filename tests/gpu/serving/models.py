@@ -1,6 +1,7 @@
-"""Writes seeded random checkpoints, one a family: python -m tests.gpu.serving.models FOLDER [FAMILY...]."""
+"""Writes seeded random checkpoints: python -m tests.gpu.serving.models FOLDER [NAME...]; without names each family."""
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -8,11 +9,14 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText
 
-from tests.gpu.serving.families import DRAFT_LAYERS, FAMILIES
+from tests.gpu.serving.adapter import make_adapter
+from tests.gpu.serving.families import DRAFT_LAYERS, DRAFTS, FAMILIES
 from toolkit.checkpoint.byte_tokenizer import CHAT_TEMPLATE, tokenizer_json, tokenizer_settings
 
 SPREAD = 0.05
 """Standard deviation of the weights: with transformers' 0.02 the choices of a random model are near ties."""
+
+LAYER = re.compile(r"model\.layers\.(\d+)\.")
 
 
 def configuration(family):
@@ -31,11 +35,25 @@ def auto_class(config):
     return AutoModelForImageTextToText if hasattr(config, "vision_config") else AutoModelForCausalLM
 
 
-def make(folder, family, seed=0):
-    """One checkpoint in float16, tokenizer included; returns its folder."""
+def make(folder, name):
+    """One checkpoint below the folder, if it is not there yet: a family, an adapter or a draft model."""
+    where = Path(folder) / name
+    if where.exists():
+        return where
+    if name in DRAFTS:
+        target, layers = DRAFTS[name]
+        make_draft(make(folder, target), where, layers)
+    elif name.endswith("_lora"):
+        make_adapter(where, make(folder, name.removesuffix("_lora")))
+    else:
+        make_family(where, name)
+    return where
+
+
+def make_family(where, family, seed=0):
+    """A checkpoint in float16, tokenizer included."""
     config = configuration(family)
     torch.manual_seed(seed)
-    where = Path(folder) / family
     auto_class(config).from_config(config, dtype=torch.float32).to(torch.float16).save_pretrained(where)
     if family in DRAFT_LAYERS:
         add_draft_head(where / "model.safetensors", *DRAFT_LAYERS[family])
@@ -43,7 +61,18 @@ def make(folder, family, seed=0):
     settings = {**tokenizer_settings(text.max_position_embeddings), "chat_template": CHAT_TEMPLATE}
     (where / "tokenizer.json").write_text(json.dumps(tokenizer_json(text.vocab_size)), encoding="utf-8")
     (where / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
-    return where
+
+
+def make_draft(target, where, layers):
+    """A draft model: the target's first layers, so that it guesses some of its tokens."""
+    where.mkdir()
+    config = json.loads((target / "config.json").read_text())
+    (where / "config.json").write_text(json.dumps({**config, "num_hidden_layers": layers}), encoding="utf-8")
+    tensors = load_file(target / "model.safetensors")
+    kept = {name: value for name, value in tensors.items() if (at := LAYER.search(name)) is None or int(at[1]) < layers}
+    save_file(kept, where / "model.safetensors", {"format": "pt"})
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (where / name).write_bytes((target / name).read_bytes())
 
 
 def add_draft_head(file, layer, hidden):

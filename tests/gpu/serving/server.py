@@ -1,4 +1,4 @@
-"""One server for a case, through `python -m toolkit.serve`; and upstream's own, for comparison."""
+"""One server for a case, through `python -m toolkit.serve`."""
 
 import json
 import os
@@ -7,46 +7,64 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from tests.gpu.serving.cases import CACHE
 from tests.gpu.serving.client import Client
 
-ROOT = Path(__file__).parents[3]
-START_S = 300
+START_S = 420
+STOP_S = 60
 
 
-def overrides(case, model, port):
-    """The arguments of toolkit.serve."""
+def overrides(case, place):
+    """The arguments of toolkit.serve.
+
+    The engine asks for its share of a GPU's memory to be free at the start, also where the cache's bytes are told.
+    """
     extra = ["--limit-mm-per-prompt", '{"image":0,"video":0}'] if case.family == "qwen3_5" else []
+    extra += [word.format(models=place.models) for word in case.arguments]
+    path = os.environ.get("PYTHONPATH")
     return [
         "engine=v100",
         "engine.prove_on_any_gpu=true",
         f"engine.compile={str(case.compiled).lower()}",
-        f"engine.extra_arguments={json.dumps([*extra, *case.arguments])}",
-        f'+engine.environment.PYTHONPATH="{os.environ["PYTHONPATH"]}"',
+        f"engine.extra_arguments={json.dumps(extra)}",
+        *([f'+engine.environment.PYTHONPATH="{path}"'] if path else []),
         "engine.start_timeout_s=300",
-        "hardware=v100_pcie_32gb_x1",
+        "hardware=v100_pcie_32gb_x1" if case.gpus == 1 else "hardware=v100_sxm2_32gb_x4",
+        f"limits.tensor_parallel={case.gpus}",
         f"kv={case.kv}",
         f"checkpoint.name={case.family}",
         "checkpoint.source.kind=local",
-        f"checkpoint.source.path={model}",
+        f"checkpoint.source.path={place.models / case.family}",
         f"limits.kv_cache_memory_bytes={CACHE}",
-        "limits.gpu_memory_utilization=0.5",  # the engine asks for that share to be free; others may run beside it
+        f"limits.gpu_memory_utilization={place.share}",
         "limits.max_num_seqs=64",
-        f"server.port={port}",
+        f"server.port={place.port}",
         "output=json",
-        *case.overrides,
+        *(word.format(models=place.models) for word in case.overrides),
     ]
+
+
+def refusal(case, place):
+    """The ids of the rules that refuse the case; RuntimeError where serve does anything else."""
+    command = [sys.executable, "-m", "toolkit.serve", *overrides(case, place)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tempfile.mkdtemp(), timeout=START_S, check=False)
+    try:
+        document = json.loads(done.stdout)
+        return sorted({each["candidate"].partition(" ")[0] for each in document["rejected"]})
+    except (ValueError, KeyError):
+        raise RuntimeError(f"toolkit.serve ended with {done.returncode}: {done.stderr[-1500:]}") from None
 
 
 class Served:
     """A case's server while it runs; a context manager that yields it ready and stops it in order."""
 
-    def __init__(self, case, model, port, logs):
-        self.case, self.port, self.client = case, port, Client(port, case.family)
-        self._arguments = overrides(case, model, port)
-        self._said, self._errors = logs / f"{case.name}.out", logs / f"{case.name}.err"
+    def __init__(self, case, place):
+        self.client = Client(place.port, case.family)
+        self._arguments = overrides(case, place)
+        self._said, self._errors = place.logs / f"{case.name}.out", place.logs / f"{case.name}.err"
 
     def __enter__(self):
         begun = time.monotonic()
@@ -56,14 +74,18 @@ class Served:
                 stdout=out,
                 stderr=errors,
                 cwd=tempfile.mkdtemp(),
+                start_new_session=True,
             )
-        self.document = self._document(begun)
+        try:
+            self.document = self._document(begun)
+        except BaseException:
+            end(self._process, signal.SIGTERM)
+            raise
         self.seconds = time.monotonic() - begun
         return self
 
     def __exit__(self, *_):
-        self._process.send_signal(signal.SIGINT)
-        self.exit_code = self._process.wait(60)
+        self.exit_code = end(self._process, signal.SIGTERM)
 
     def _document(self, begun):
         while time.monotonic() - begun < START_S:
@@ -79,7 +101,6 @@ class Served:
             if document["result"] != "answered":
                 raise RuntimeError(f"{document}: {self.errors()}")
             return document
-        self._process.kill()
         raise RuntimeError(f"not ready after {START_S} s: {self.errors()}")
 
     def errors(self):
@@ -91,48 +112,19 @@ class Served:
         """The run's receipt, with the workers' reports."""
         return json.loads(Path(self.document["receipt"]).read_text())
 
-
-class Stock:
-    """The same model by upstream's own platform and operators, with the arguments that the run's receipt records."""
-
-    def __init__(self, case, receipt, port, logs):
-        self.case, self.client = case, Client(port, case.family)
-        self._argv, self._log, self._port = stock_argv(receipt["argv"], port), logs / f"{case.name}.stock", port
-
-    def __enter__(self):
-        begun = time.monotonic()
-        environment = {**os.environ, "VLLM_PLUGINS": "", "VLLM_USE_FLASHINFER_SAMPLER": "0", "HF_HUB_OFFLINE": "1"}
-        environment.pop("VOLTA_PLATFORM", None)
-        with self._log.open("wb") as log:
-            self._process = subprocess.Popen(
-                self._argv, stdout=log, stderr=log, env=environment, cwd=tempfile.mkdtemp()
-            )
-        while not self._answers():
-            if self._process.poll() is not None or time.monotonic() - begun > START_S:
-                raise RuntimeError(f"stock vLLM did not start: {self._log.read_text(errors='replace')[-2000:]}")
-            time.sleep(0.5)
-        self.seconds = time.monotonic() - begun
-        return self
-
-    def __exit__(self, *_):
-        self._process.send_signal(signal.SIGINT)
-        self._process.wait(60)
-
-    def _answers(self):
-        try:
-            return bool(self.client.complete([300, 301], 1))
-        except OSError:
-            return False
+    @property
+    def timings(self):
+        """Seconds of each phase, from the receipt."""
+        return {phase: round(seconds, 1) for phase, seconds in self.receipt["timings"].items()}
 
 
-def stock_argv(argv, port):
-    """Our command line without what is ours."""
-    kept, skip = [], False
-    for word in argv:
-        if skip:
-            skip = False
-        elif word in {"--worker-cls", "--additional-config", "--port"}:
-            skip = True
-        else:
-            kept.append(word)
-    return [*kept, "--port", str(port), "--attention-backend", "TRITON_ATTN"]
+def end(process, sign):
+    """Send the signal and wait; what is left of its session after STOP_S is killed. Returns the exit code."""
+    with suppress(ProcessLookupError):
+        process.send_signal(sign)
+    try:
+        return process.wait(STOP_S)
+    except subprocess.TimeoutExpired:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        return process.wait()

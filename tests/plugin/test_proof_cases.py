@@ -1,0 +1,104 @@
+"""The cases of the proof on a GPU, planned without one: none is refused but those that shall be."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "config"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "planning"))
+import cases as planning
+from composing import compose
+
+from tests.gpu.serving import prove
+from tests.gpu.serving.cases import CASES, Case
+from tests.gpu.serving.families import DRAFTS
+from tests.gpu.serving.models import configuration
+from tests.gpu.serving.one import Place
+from tests.gpu.serving.record import Record
+from tests.gpu.serving.server import overrides
+from tests.gpu.serving.stock import stock_argv
+from toolkit.planning.make import make_plan
+from toolkit.planning.plan import Plan, Severity
+
+MEMORY = 141 * 2**30
+JOBS = 8
+
+
+def config_of(family: str) -> dict[str, Any]:
+    if family == "smollm2":
+        return planning.shipped("smollm2").config
+    target, layers = DRAFTS.get(family, (family, None))
+    config = configuration(target).to_dict()
+    words = {"qwen3_5": "Qwen3_5ForConditionalGeneration"}
+    config["architectures"] = [words.get(target, f"{target.title().replace('_', '')}ForCausalLM")]
+    return config if layers is None else {**config, "num_hidden_layers": layers}
+
+
+def facts_of(family: str) -> Any:
+    return planning.facts(name=family, config=config_of(family), tensors=planning.tensors(mtp__fc__weight="F16"))
+
+
+def plan_of(case: Case, jobs: int) -> Plan:
+    """The plan beside jobs - 1 servers, each of which has all of its share."""
+    place = Place(Path("/models"), Path("/logs"), prove.PORT, prove.WHOLE / jobs)
+    config = compose(*overrides(case, place), verb="serve").config
+    free = int(MEMORY * (1 - place.share * (jobs - 1)))
+    cards = tuple(planning.v100(index, memory_bytes=MEMORY, free_bytes=free) for index in range(case.gpus))
+    machine = planning.gpu_machine(gpus=cards, links=planning.links(case.gpus))
+    return make_plan(config, "", facts_of(case.family), machine, facts_of(case.draft) if case.draft else None)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_no_rule_refuses_what_shall_be_served(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    for jobs in (1, JOBS):
+        against = {each.rule for each in plan_of(case, jobs).findings if each.severity is Severity.refuse}
+        assert against >= set(case.checks) if case.against == "refused" else against == set()
+
+
+def test_names_are_unique_and_choose_by_their_parts() -> None:
+    names = [case.name for case in CASES]
+    assert len(set(names)) == len(names)
+
+    def chosen(*words: str) -> list[Case]:
+        args = prove.parsed(["--smollm2", "x", *words])
+        return prove.wanted(args, Record(None, names))
+
+    assert {case.suite for case in chosen()} == {"families", "smollm2"}
+    assert {case.suite for case in chosen("--only", "two-gpus")} == {"two-gpus"}
+    assert {case.suite for case in chosen("--only", "qwen3-float16")} == {"families"}
+    assert {case.name for case in chosen("--only", "qwen3_moe-float16-compiled-beside-stock")} == {
+        "qwen3_moe-float16-compiled-beside-stock"
+    }
+    assert "long" not in "".join(case.name for case in chosen("--without", "long"))
+
+
+def test_a_record_keeps_its_cases_and_knows_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.gpu.serving.record.machine", lambda: {"gpu": "one"})
+    file = tmp_path / "record.json"
+    first = Record(file, ["a", "b", "c"])
+    first.add({"case": "c"})
+    first.add({"case": "a", "fault": "x"})
+    again = Record(file, ["a", "b", "c"])
+    assert [name for name in "abc" if again.lacks(name)] == ["a", "b"]
+    again.add({"case": "a"})
+    assert list(Record(file, []).cases) == ["a", "c"]
+
+
+def test_a_case_whose_process_dies_is_a_fault_and_not_the_end(tmp_path: Path) -> None:
+    args = prove.parsed(["--logs", str(tmp_path), "--models", str(tmp_path / "none")])
+    record = prove.run(Case("llama", label="no such case"), prove.PORT, args)
+    assert record["case"] == "llama-float16-eager-no such case"
+    assert record["fault"].startswith("its process ended with 1")
+    assert "StopIteration" in record["fault"]
+
+
+def test_stock_vllm_gets_our_arguments_without_ours() -> None:
+    argv = ["python", "-m", "x", "--port", "1", "--worker-cls", "ours", "--kv-cache-dtype", "auto"]
+    plain = ["python", "-m", "x", "--kv-cache-dtype", "auto", "--port", "2", "--attention-backend", "TRITON_ATTN"]
+    assert stock_argv(argv, 2, "qwen3") == plain
+    assert stock_argv(argv, 2, "qwen3_next") == [*plain, "--gdn-prefill-backend", "triton"]
