@@ -12,7 +12,7 @@ from toolkit.config.schema.checkpoint import SourceKind
 from toolkit.config.schema.engine import EngineName
 from toolkit.config.schema.verbs import DeploymentConfig
 from toolkit.config.search_path import shipped_conf
-from toolkit.machine.facts import NO_LIMIT, Copy, DeviceCode, Gpu, Link, MachineFacts, Software
+from toolkit.machine.facts import NO_LIMIT, Copy, DeviceCode, Extensions, Gpu, Link, MachineFacts, Software
 
 CONF = Path(__file__).parents[2] / "conf"
 LLAMA = {
@@ -82,6 +82,7 @@ def machine(**changes: Any) -> MachineFacts:
         "open_files": 65536,
         "disks": {"/cache": 500 * 2**30},
         "software": software(),
+        "extensions": Extensions(),
     }
     return MachineFacts(**{**usual, **changes})
 

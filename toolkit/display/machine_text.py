@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from toolkit.display.plan_text import aligned, heading
 from toolkit.display.plan_text import findings as finding_rows
-from toolkit.machine.facts import NO_LIMIT, Gpu, MachineFacts, Software
+from toolkit.machine.facts import NO_LIMIT, Extensions, Gpu, MachineFacts, Software
 from toolkit.planning.plan import Finding, Severity
 
 if TYPE_CHECKING:
@@ -71,6 +71,8 @@ def _machine(facts: MachineFacts) -> Iterator[tuple[str, str]]:
         yield "docker", f"{facts.docker.version} {runtime} NVIDIA's runtime"
     if facts.software is not None:
         yield from _software(facts.software)
+    if facts.extensions is not None:
+        yield from _extensions(facts.extensions)
 
 
 def _limit(value: int | None, unit: str = "") -> str:
@@ -96,3 +98,14 @@ def _software(software: Software) -> Iterator[tuple[str, str]]:
     for code in software.device_code:
         if code.library.startswith("torch/"):
             yield "torch is for", ", ".join(code.targets)
+
+
+def _extensions(extensions: Extensions) -> Iterator[tuple[str, str]]:
+    """Each package beside torch that has code for GPUs, with all that its libraries have code for, oldest first."""
+    packages: dict[str, set[str]] = {}
+    for extension in extensions.libraries:
+        if extension.targets:
+            packages.setdefault(extension.package, set()).update(extension.targets)
+    for package, targets in packages.items():
+        oldest_first = sorted(targets, key=lambda target: (int(target.rpartition("_")[2]), target))
+        yield "extension", f"{package} is for {', '.join(oldest_first)}"

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from toolkit.machine.extensions import extensions
 from toolkit.machine.facts import MachineFacts
 from toolkit.machine.guard import read_all
 from toolkit.machine.probe import probe
@@ -25,6 +26,7 @@ def examine(python: str, folders: Callable[[], Sequence[Path]], ports: Iterable[
         "disks": lambda: disks(written_folders()),
         "docker": docker,
         "software": lambda: software(python, folders()),
+        "extensions": lambda: extensions(folders()),
     }
     readings = read_all(deep)
     unread = {name: reading.reason for name, reading in readings.items() if reading.reason is not None}

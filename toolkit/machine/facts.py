@@ -90,6 +90,34 @@ class Software:
 
 
 @dataclass(frozen=True)
+class Extension:
+    """A compiled library of an installed package that carries code for GPUs or links to torch."""
+
+    library: str
+    """Its path below the import path's folder."""
+    targets: tuple[str, ...] = ()
+    """The GPUs that it has code for; empty where it has none."""
+    undefined: tuple[str, ...] = ()
+    """Symbols of torch's that it wants and that neither the installed torch nor a library beside it defines: a few."""
+    missing: tuple[str, ...] = ()
+    """Libraries of torch or CUDA that it links to and that are not installed."""
+
+    @property
+    def package(self) -> str:
+        """The folder or module that is imported."""
+        return self.library.partition("/")[0].partition(".")[0]
+
+
+@dataclass(frozen=True)
+class Extensions:
+    """The compiled libraries beside torch's own, NVIDIA's and Triton's."""
+
+    libraries: tuple[Extension, ...] = ()
+    unread: tuple[str, ...] = ()
+    """Libraries for which there was no time."""
+
+
+@dataclass(frozen=True)
 class Docker:
     """The container engine."""
 
@@ -147,5 +175,6 @@ class MachineFacts:
     docker: Docker | None = None
     """None also where there is none."""
     software: Software | None = None
+    extensions: Extensions | None = None
     unread: Mapping[str, str] = field(default_factory=dict)
     """Why a fact could not be read, by the field's name."""

@@ -47,6 +47,7 @@ def targets_of_file(path: Path) -> tuple[Target, ...]:
     """The same for a file of any size, of which only headers are read. Raises CheckFailedError if it is no ELF file."""
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            data.madvise(mmap.MADV_RANDOM)  # headers lie far apart: nothing between them is to be fetched
             return targets(Image(str(path), data).checked())  # type: ignore[arg-type]  # a map reads like bytes
     except (OSError, ValueError) as error:  # ValueError: an empty file
         raise CheckFailedError("the library cannot be read", where=str(path), why=str(error)) from error

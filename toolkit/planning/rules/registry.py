@@ -12,6 +12,7 @@ from toolkit.planning.rules import (
     drafts,
     dtypes,
     environment,
+    extensions,
     gpus,
     host,
     model,
@@ -31,7 +32,7 @@ SIZED_MODULES = (attention, weights, drafts, sharding, blocks, gpus, routes)
 """Rules that compute with sizes, and therefore need sizes that mean something."""
 PLAN_MODULES = (*PLAIN_MODULES, *SIZED_MODULES)
 """Rules that every plan is checked by."""
-DOCTOR_MODULES = (software, host)
+DOCTOR_MODULES = (software, extensions, host)
 """Rules that read facts which only a doctor gathers."""
 MODULES = (*PLAN_MODULES, *DOCTOR_MODULES)
 RULES: tuple[Rule, ...] = tuple(rule for module in PLAN_MODULES for rule in module.RULES)
