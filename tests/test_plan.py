@@ -206,11 +206,33 @@ class TestCompare:
     def test_a_recipe_beside_itself(self):
         assert "nothing differs" in cli.call("plan", "+recipe=smollm2_cpu", "compare=smollm2_cpu").stdout
 
-    def test_a_recipe_that_is_not_there(self):
-        result = cli.call("plan", "+recipe=smollm2_cpu", "compare=smollm3_cpu")
+    @pytest.mark.parametrize(
+        ("typed", "fix"),
+        [
+            ("smollm3_cpu", "did you mean compare=smollm2_cpu?"),
+            ("nosuch", "choose one of them, such as compare=dcp2_e4m3"),
+            ("'a,b'", "choose one of them, such as compare=dcp2_e4m3"),
+            ('"a\'b c"', "choose one of them, such as compare=dcp2_e4m3"),
+            ("../kv/float16", "choose one of them, such as compare=dcp2_e4m3"),
+            ("", "choose one of them, such as compare=dcp2_e4m3"),
+        ],
+        ids=str,
+    )
+    def test_a_recipe_that_is_not_there_is_blamed_on_the_option_that_named_it(self, typed, fix):
+        result = cli.call("plan", "+recipe=smollm2_cpu", f"compare={typed}")
         assert (result.returncode, result.stdout) == (2, "")
-        assert cli.first_line(result.stderr) == "error: there is no recipe named 'smollm3_cpu'"
-        assert "smollm2_cpu" in result.stderr
+        named = typed.strip("'\"")
+        what, where, why, mend = result.stderr.splitlines()
+        assert what == f"error: there is no recipe named '{named}'"
+        assert (where, mend) == (f"  where: compare={named}", f"  fix: {fix}")
+        assert all(recipe in why for recipe in RECIPES)
+
+    def test_what_is_wrong_inside_the_other_recipe_is_told_with_the_option(self, tmp_path):
+        text = "# @package _global_\ndefaults: [{override /checkpoint: smollm2}, {override /kv: fp9}]\n"
+        cli.write(tmp_path, {"recipe/broken.yaml": text})
+        result = cli.call("plan", "--config-dir", str(tmp_path), "+recipe=smollm2_cpu", "compare=broken")
+        assert (result.returncode, result.stdout) == (2, "")
+        assert result.stderr.splitlines()[1] == "  where: kv=fp9, with compare=broken"
 
 
 class TestFit:

@@ -14,7 +14,7 @@ import yaml
 sys.path.insert(0, str(Path(__file__).parent / "config"))
 import cli
 
-from toolkit import verb
+from toolkit import jobs, verb
 from toolkit.config.composed import Composed
 from toolkit.config.schema.verbs import PlanConfig
 from toolkit.errors import CheckFailedError, RefusedError
@@ -170,7 +170,7 @@ class TestSweeps:
                 raise ZeroDivisionError("ours")
             return 0
 
-        assert self.run(monkeypatch, task) == verb.BUG
+        assert self.run(monkeypatch, task) == jobs.BUG
         assert seen == [1, 2, 3]
         assert "ZeroDivisionError: ours" in capsys.readouterr().err
 

@@ -15,6 +15,7 @@ from toolkit.checkpoint.facts import CheckpointFacts
 from toolkit.checkpoint.sources import locate, locate_draft
 from toolkit.config.command_line import read_command_line
 from toolkit.config.composed import Composed
+from toolkit.config.composing import compose_other
 from toolkit.config.schema.verbs import DeploymentConfig, PlanConfig, PlanOutput
 from toolkit.config.search_path import shipped_conf
 from toolkit.errors import ConfigurationError, ToolkitError
@@ -26,7 +27,7 @@ from toolkit.planning.make import make_plan
 from toolkit.planning.plan import Plan
 from toolkit.planning.sweep import Row, as_mapping, document
 from toolkit.streams import say
-from toolkit.verb import compose, run_verb
+from toolkit.verb import run_verb
 
 
 def main() -> None:
@@ -40,7 +41,7 @@ def run(composed: Composed[PlanConfig]) -> int:
     facts = facts_of(config)
     plan = facts.plan(config, composed.recipe)
     found = fit(config, plan, lambda changed: facts.plan(changed, composed.recipe)) if config.fit else None
-    beside = comparison(composed, plan, config.compare) if config.compare else None
+    beside = comparison(composed, plan, config.compare) if config.compare is not None else None
     if config.html is not None:
         _write(Path(config.html).expanduser(), page_of(composed, plan))
     if config.output is PlanOutput.json:
@@ -102,8 +103,8 @@ def plan_of(config: PlanConfig, recipe: str) -> Plan:
 
 def comparison(composed: Composed[PlanConfig], plan: Plan, name: str) -> Comparison:
     """The plan beside that of another recipe with the same command line."""
-    other = compose("plan", PlanConfig, read_command_line(sys.argv[1:], shipped_conf()).with_recipe(name))
-    return compare(plan, composed.values, plan_of(other.config, name), other.values, name)
+    other = compose_other("plan", PlanConfig, read_command_line(sys.argv[1:], shipped_conf()), "compare", name)
+    return compare(plan, composed.values, plan_of(other.config, other.recipe), other.values, other.recipe)
 
 
 @dataclass

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import sys
-import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from toolkit.config.composed import Composed, checked
+from toolkit.config.composed import Composed
+from toolkit.config.composing import compose
 from toolkit.errors import ConfigurationError, ToolkitError
-from toolkit.streams import complete_streams, drop_output, tell, writing
+from toolkit.jobs import Sweep, run_job, told
+from toolkit.streams import complete_streams, drop_output, writing
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-    from toolkit.config.command_line import CommandLine
-
 Root = TypeVar("Root")
-BUG = 1
 SIGNALLED = 128
 """A job that a signal stopped returns this and the signal's number."""
 
@@ -29,19 +27,6 @@ class _SweepStoppedError(BaseException):
     def __init__(self, code: int) -> None:
         super().__init__(code)
         self.code = code
-
-
-class Sweep(Protocol[Root]):
-    """What a verb does with `-m` whose jobs make one result together."""
-
-    def job(self, composed: Composed[Root]) -> int:
-        """Do one combination, and return its exit code."""
-
-    def failed(self, overrides: Sequence[str], error: ToolkitError) -> None:
-        """Take note of a combination that ended in an error, which was printed already."""
-
-    def end(self) -> None:
-        """Say what all of them came to."""
 
 
 def run_verb(
@@ -58,7 +43,7 @@ def run_verb(
         _see_folder()
         return _compose_and_run(name, schema, task, sweep)
     except ToolkitError as error:
-        return _report(error)
+        return told(error)
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # the reader has gone, as with `| head`
@@ -73,25 +58,6 @@ def _see_folder() -> None:
         raise ConfigurationError(
             "the folder that this was started in is gone", where="current folder", why=str(error.strerror), fix="cd /"
         ) from error
-
-
-def _report(error: ToolkitError) -> int:
-    tell(f"error: {error}")
-    return error.exit_code
-
-
-def compose(name: str, schema: type[Root], line: CommandLine) -> Composed[Root]:
-    """Compose conf/NAME.yaml with a command line, and check it. Raises ConfigurationError."""
-    from hydra.errors import HydraException
-    from omegaconf.errors import OmegaConfBaseException
-
-    from toolkit.config.hydra_errors import explain
-    from toolkit.config.one_job import compose_once
-
-    try:
-        return checked(compose_once(name, line), schema)
-    except (HydraException, OmegaConfBaseException, ValueError) as error:
-        raise explain(error, schema) from error
 
 
 def _compose_and_run(
@@ -113,8 +79,8 @@ def _compose_and_run(
     prepare(name, schema)
     codes: list[int] = []
 
-    def run_job(job: DictConfig) -> None:
-        codes.append(_job(job, schema, task, sweep))
+    def one(job: DictConfig) -> None:
+        codes.append(run_job(job, schema, task, sweep))
         if codes[-1] > SIGNALLED:
             raise _SweepStoppedError(codes[-1])
 
@@ -122,7 +88,7 @@ def _compose_and_run(
         return task(compose(name, schema, line))
     try:
         with writing():
-            let_hydra(name, line, run_job)
+            let_hydra(name, line, one)
     except _SweepStoppedError as stopped:
         return stopped.code
     except (HydraException, OmegaConfBaseException, ValueError) as error:
@@ -132,28 +98,3 @@ def _compose_and_run(
     if sweep is not None and codes:
         sweep.end()
     return max(codes, default=0)
-
-
-def _job(job: DictConfig, schema: type[Root], task: Callable[[Composed[Root]], int], sweep: Sweep[Root] | None) -> int:
-    """One job of a sweep: whatever happens in it, the others still run."""
-    from omegaconf.errors import OmegaConfBaseException
-
-    from toolkit.config.hydra_errors import explain
-    from toolkit.config.services import composition_of_job
-
-    overrides: Sequence[str] = ()
-    try:
-        composition = composition_of_job(job)
-        overrides = composition.overrides
-        composed = checked(composition, schema)
-        return task(composed) if sweep is None else sweep.job(composed)
-    except (ToolkitError, OmegaConfBaseException) as error:
-        told = error if isinstance(error, ToolkitError) else explain(error, schema)
-        if sweep is not None:
-            sweep.failed(overrides, told)
-        return _report(told)
-    except BrokenPipeError:
-        raise
-    except Exception:  # noqa: BLE001 - a bug of ours in one job; its traceback is shown
-        traceback.print_exc()
-        return BUG

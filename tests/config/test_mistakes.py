@@ -15,6 +15,7 @@ LIMITS = (
 )
 QUOTE = "write key=value; quote values with spaces, commas or brackets: 'key=\"a, b\"'"
 RECIPES = "there are: dcp2_e4m3, qwen38_27b_nvfp4, qwen38_27b_nvfp4_dflash2, smollm2_cpu, smollm2_v100, tiny_random_cpu"
+CHOOSE = "choose one of them, such as +recipe=dcp2_e4m3"
 AMBIGUOUS = (
     "fp8 does not say which of two formats is meant: E4M3 (more precision, wants calibrated scales) or E5M2 (more "
     "range, unit scales)"
@@ -66,12 +67,12 @@ MISTAKES = {
         "there are: float16, fp8_e4m3, fp8_e5m2",
         "did you mean kv=fp8_e4m3 or kv=fp8_e5m2?",
     ),
-    "dcp=3": error("there is no dcp named '3'", "dcp=3", "there are: 1, 2"),
+    "dcp=3": error("there is no dcp named '3'", "dcp=3", "there are: 1, 2", "choose one of them, such as dcp=1"),
     "+recipe=smolm2_cpu": error(
         "there is no recipe named 'smolm2_cpu'", "+recipe=smolm2_cpu", RECIPES, "did you mean +recipe=smollm2_cpu?"
     ),
-    "+recipe=../plan": error("there is no recipe named '../plan'", "+recipe=../plan", RECIPES),
-    "+recipe=": error("there is no recipe named ''", "+recipe=", RECIPES),
+    "+recipe=../plan": error("there is no recipe named '../plan'", "+recipe=../plan", RECIPES, CHOOSE),
+    "+recipe=": error("there is no recipe named ''", "+recipe=", RECIPES, CHOOSE),
     "kv=null": error("a group's choice is the name of a file", fix="write GROUP=NAME, or GROUP.OPTION=VALUE"),
     "kv=[float16,fp8_e4m3]": error(
         "several choices in 'kv=[float16,fp8_e4m3]'",
@@ -102,27 +103,55 @@ MISTAKES = {
     "+kv@foo=float16": error("unknown option 'foo'", "kv/float16.yaml", fix=SEE),
     # Values.
     "limits.max_model_len=abc": error(
-        "wrong value in 'limits.max_model_len=abc'", why="Value 'abc' of type 'str' could not be converted to Integer"
+        "wrong value in 'limits.max_model_len=abc'",
+        why="Value 'abc' of type 'str' could not be converted to Integer",
+        fix="limits.max_model_len takes a whole number: limits.max_model_len=N",
     ),
     "limits.max_model_len=1.5": error(
-        "wrong value in 'limits.max_model_len=1.5'", why="Value '1.5' of type 'float' could not be converted to Integer"
+        "wrong value in 'limits.max_model_len=1.5'",
+        why="Value '1.5' of type 'float' could not be converted to Integer",
+        fix="limits.max_model_len takes a whole number: limits.max_model_len=N",
+    ),
+    "limits.for_tokens=inf": error(
+        "wrong value in 'limits.for_tokens=inf'",
+        why="Value 'inf' of type 'float' could not be converted to Integer",
+        fix="limits.for_tokens takes a whole number: limits.for_tokens=N",
+    ),
+    "limits.for_concurrency=many": error(
+        "wrong value in 'limits.for_concurrency=many'",
+        why="Value 'many' of type 'str' could not be converted to Float",
+        fix="limits.for_concurrency takes a number: limits.for_concurrency=N",
     ),
     "limits.max_model_len=null": error(
-        "wrong value in 'limits.max_model_len=null'", why="field 'limits.max_model_len' is not Optional"
+        "wrong value in 'limits.max_model_len=null'",
+        why="field 'limits.max_model_len' is not Optional",
+        fix="limits.max_model_len takes no null: leave it out, or give it a value",
     ),
     "engine.name=V100": error(
-        "wrong value in 'engine.name=V100'", why="Invalid value 'V100', expected one of [cpu, v100]"
+        "wrong value in 'engine.name=V100'",
+        why="Invalid value 'V100', expected one of [cpu, v100]",
+        fix="write engine.name=cpu or engine.name=v100",
     ),
     "output=yaml": error(
-        "wrong value in 'output=yaml'", why="Invalid value 'yaml', expected one of [text, json, html]"
+        "wrong value in 'output=yaml'",
+        why="Invalid value 'yaml', expected one of [text, json, html]",
+        fix="write output=text or output=json or output=html",
     ),
     "engine.compile=maybe": error(
-        "wrong value in 'engine.compile=maybe'", why="Value 'maybe' is not a valid bool (type str)"
+        "wrong value in 'engine.compile=maybe'",
+        why="Value 'maybe' is not a valid bool (type str)",
+        fix="write engine.compile=true or engine.compile=false",
     ),
     "engine.inherit=PATH": error(
-        "wrong value in 'engine.inherit=PATH'", why="Invalid value assigned: str is not a ListConfig, list or tuple."
+        "wrong value in 'engine.inherit=PATH'",
+        why="Invalid value assigned: str is not a ListConfig, list or tuple.",
+        fix="engine.inherit takes a list: engine.inherit=[A,B]",
     ),
-    "engine.environment=1": error("wrong value in 'engine.environment=1'", why="Cannot assign int to Dict[str, str]"),
+    "engine.environment=1": error(
+        "wrong value in 'engine.environment=1'",
+        why="Cannot assign int to Dict[str, str]",
+        fix="write +engine.environment.NAME=VALUE",
+    ),
     "checkpoint.name=???": error(
         "no value for 'checkpoint.name'", "configuration", fix="set it on the command line: checkpoint.name=VALUE"
     ),

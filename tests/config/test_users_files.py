@@ -26,12 +26,16 @@ FILES = {
         GLOBAL + "limits: {max_model_len: abc}",
         (
             "wrong value for 'limits.max_model_len'\n  where: recipe/x.yaml\n"
-            "  why: Value 'abc' of type 'str' could not be converted to Integer"
+            "  why: Value 'abc' of type 'str' could not be converted to Integer\n"
+            "  fix: limits.max_model_len takes a whole number: limits.max_model_len=N"
         ),
     ),
     "null for a group": (
         GLOBAL + "limits: null",
-        "wrong value for 'limits'\n  where: recipe/x.yaml\n  why: field 'limits' is not Optional",
+        (
+            "wrong value for 'limits'\n  where: recipe/x.yaml\n  why: field 'limits' is not Optional\n"
+            "  fix: limits takes no null: leave it out, or give it a value"
+        ),
     ),
     "no header": (
         "limits: {max_model_len: 3}",
@@ -49,7 +53,10 @@ FILES = {
     ),
     "a choice that does not exist": (
         GLOBAL + "defaults: [{override /kv: fp9}]",
-        "there is no kv named 'fp9'\n  where: kv=fp9\n  why: there are: float16, fp8_e4m3, fp8_e5m2",
+        (
+            "there is no kv named 'fp9'\n  where: kv=fp9\n  why: there are: float16, fp8_e4m3, fp8_e5m2\n"
+            "  fix: choose one of them, such as kv=float16"
+        ),
     ),
     "fp8 without its format": (
         GLOBAL + "defaults: [{override /kv: fp8}]",

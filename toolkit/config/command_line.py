@@ -29,7 +29,8 @@ class CommandLine:
     def with_recipe(self, name: str) -> CommandLine:
         """The same command line with another recipe."""
         others = (text for text in self.overrides if text.partition("=")[0].lstrip("+") != "recipe")
-        return replace(self, overrides=(f"+recipe={name}", *others))
+        quoted = name.replace("'", r"\'")
+        return replace(self, overrides=(f"+recipe='{quoted}'", *others))
 
     @property
     def plain(self) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from toolkit.config.strict import close_matches, free_mapping, known_keys, suggestion
+from toolkit.config.wrong_values import mend
 from toolkit.errors import ConfigurationError
 
 AMBIGUOUS_FP8 = (
@@ -57,11 +58,12 @@ def _missing_choice(missing: str | None, options: list[str], text: str) -> Confi
         )
     typed = f"+{group}" if group == "recipe" else group
     close = close_matches(choice, options)
+    meant = f"did you mean {' or '.join(f'{typed}={name}' for name in close)}?"
     return ConfigurationError(
         f"there is no {group} named '{choice}'",
         where=f"{typed}={choice}",
         why=f"there are: {', '.join(options)}",
-        fix=f"did you mean {' or '.join(f'{typed}={name}' for name in close)}?" if close else "",
+        fix=meant if close else f"choose one of them, such as {typed}={options[0]}",
     )
 
 
@@ -85,7 +87,8 @@ def _in_file(found: re.Match[str], known: tuple[str, ...]) -> ConfigurationError
         )
     if kind in UNKNOWN:
         return ConfigurationError(f"unknown option '{key}'", where=f"{file}.yaml", fix=suggestion(key, known))
-    return ConfigurationError(f"wrong value for '{key}'", where=f"{file}.yaml", why=_first_line(why))
+    why = _first_line(why)
+    return ConfigurationError(f"wrong value for '{key}'", where=f"{file}.yaml", why=why, fix=mend(key, why))
 
 
 def _several_values(found: re.Match[str], _: tuple[str, ...]) -> ConfigurationError:
@@ -141,8 +144,9 @@ def _no_deletion(found: re.Match[str], _: tuple[str, ...]) -> ConfigurationError
 
 
 def _wrong_value(found: re.Match[str], _: tuple[str, ...]) -> ConfigurationError:
-    override, why = found.groups()
-    return ConfigurationError(f"wrong value in '{override}'", where=COMMAND_LINE, why=_first_line(why))
+    override, why = found.group(1), _first_line(found.group(2))
+    fix = mend(override.partition("=")[0].lstrip("+"), why)
+    return ConfigurationError(f"wrong value in '{override}'", where=COMMAND_LINE, why=why, fix=fix)
 
 
 def _relative_group(found: re.Match[str], known: tuple[str, ...]) -> ConfigurationError:

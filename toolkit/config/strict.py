@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_type_hints
 
+from toolkit.config.wrong_values import mend
 from toolkit.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -72,9 +73,8 @@ def _explained() -> Iterator[None]:
     except InterpolationKeyError:
         raise  # explained with the command line's other mistakes
     except OmegaConfBaseException as error:
-        raise ConfigurationError(
-            f"wrong value for '{error.full_key or 'configuration'}'", why=str(error.msg or error).splitlines()[0]
-        ) from error
+        key, why = error.full_key or "configuration", str(error.msg or error).splitlines()[0]
+        raise ConfigurationError(f"wrong value for '{key}'", why=why, fix=mend(key, why)) from error
 
 
 def known_keys(schema: type[Any], prefix: str = "") -> Iterator[str]:
