@@ -42,6 +42,30 @@ def home(tmp_path: Path) -> dict[str, str]:
     return {name: str(tmp_path / folder) for name, folder in inside.items()}
 
 
+WITHOUT_LIBRARIES = """
+import runpy, sys
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("hydra", "omegaconf", "antlr4", "yaml", "platformdirs", "rich"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Absent())
+sys.argv = [sys.argv[1]]
+runpy.run_module(f"toolkit.{sys.argv[0]}", run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize(
+    "name", [path.stem for path in (cli.REPOSITORY / "conf").glob("*.yaml") if path.stem != "deployment"]
+)
+def test_a_python_outside_the_environment_is_told_so(name):
+    result = subprocess.run(
+        [sys.executable, "-c", WITHOUT_LIBRARIES, name], capture_output=True, text=True, check=False, cwd=cli.REPOSITORY
+    )
+    assert result.returncode == 2
+    assert result.stderr.startswith("error: this Python has no "), result.stderr
+    assert f"  fix: ./quickstart {name} ..., or `. .venv/bin/activate` first\n" in result.stderr
+
+
 READ_ONLY = [
     (["plan", TINY], 0),
     (["plan", TINY, "output=json"], 0),

@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from platformdirs import user_cache_path
-
 from toolkit.check_wheel import report_on
 from toolkit.config.composed import Composed
 from toolkit.config.schema.verbs import BuildConfig
@@ -38,6 +36,8 @@ def run(composed: Composed[BuildConfig]) -> int:
         raise ConfigurationError(
             "the wheel's folder cannot be made", where=f"folder={config.folder}", why=why, fix="set folder=DIR"
         ) from error
+    from platformdirs import user_cache_path
+
     tell("building the native wheel; the first time compiles everything")
     wheel = build_wheel(root, folder, cache=user_cache_path("volta-toolkit") / "toolchain", jobs=config.jobs)
     return report_on(check_wheel(wheel), config.output, manifest=folder / "package-manifest.json")

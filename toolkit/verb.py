@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 Root = TypeVar("Root")
+LIBRARIES = frozenset({"hydra", "omegaconf", "antlr4", "yaml", "platformdirs", "rich"})
+"""What the verbs themselves are made of; `./quickstart` installs them."""
 SIGNALLED = 128
 """A job that a signal stopped returns this and the signal's number."""
 
@@ -44,6 +46,10 @@ def run_verb(
         return _compose_and_run(name, schema, task, sweep)
     except ToolkitError as error:
         return told(error)
+    except ModuleNotFoundError as error:
+        if error.name not in LIBRARIES:
+            raise
+        return told(_outside_the_environment(name, error.name))
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # the reader has gone, as with `| head`
@@ -58,6 +64,15 @@ def _see_folder() -> None:
         raise ConfigurationError(
             "the folder that this was started in is gone", where="current folder", why=str(error.strerror), fix="cd /"
         ) from error
+
+
+def _outside_the_environment(verb: str, library: str) -> ToolkitError:
+    return ConfigurationError(
+        f"this Python has no {library}, which the toolkit needs",
+        where=sys.executable,
+        why="./quickstart installs it into .venv, and this is another Python",
+        fix=f"./quickstart {verb} ..., or `. .venv/bin/activate` first",
+    )
 
 
 def _compose_and_run(
