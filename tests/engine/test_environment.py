@@ -31,7 +31,7 @@ def test_dropped_variables_that_matter_are_named_and_others_are_not(tmp_path):
     assert found.dropped == ("LD_LIBRARY_PATH", "VLLM_USE_V1", "https_proxy")
     assert found.notice == (
         "not passed to the engine: LD_LIBRARY_PATH, VLLM_USE_V1, https_proxy "
-        "(pass one with engine.environment.NAME=VALUE or engine.inherit)"
+        "(pass one with +engine.environment.NAME=VALUE or engine.inherit)"
     )
 
 

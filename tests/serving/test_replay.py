@@ -66,7 +66,7 @@ def test_a_secret_that_was_left_out_must_be_set_again():
     with pytest.raises(ConfigurationError) as caught:
         replayed(composed(), receipt(config))
     assert caught.value.what == "the receipt holds no value for engine.environment.HF_TOKEN"
-    assert caught.value.fix == "set it again: engine.environment.HF_TOKEN=VALUE"
+    assert caught.value.fix == "set it again: +engine.environment.HF_TOKEN=VALUE"
     set_again = composed("+engine.environment.HF_TOKEN=x", engine={"environment": {"HF_TOKEN": "x"}})
     assert replayed(set_again, receipt(config)).config.engine.environment == {"HF_TOKEN": "x"}
 

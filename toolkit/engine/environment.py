@@ -35,7 +35,7 @@ class Environment:
         if not self.dropped:
             return None
         names = ", ".join(self.dropped)
-        return f"not passed to the engine: {names} (pass one with engine.environment.NAME=VALUE or engine.inherit)"
+        return f"not passed to the engine: {names} (pass one with +engine.environment.NAME=VALUE or engine.inherit)"
 
 
 def compose(

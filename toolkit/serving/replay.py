@@ -10,7 +10,7 @@ from typing import Any
 from toolkit.config.composed import Composed
 from toolkit.config.provenance import COMMAND_LINE
 from toolkit.config.schema.verbs import ServeConfig
-from toolkit.config.strict import strict
+from toolkit.config.strict import free_mapping, known_keys, strict
 from toolkit.errors import ConfigurationError
 from toolkit.runs import receipt as receipts
 from toolkit.runs.receipt import Receipt
@@ -35,7 +35,7 @@ def replayed(composed: Composed[ServeConfig], recorded: Receipt) -> Composed[Ser
             f"the receipt holds no value for {', '.join(secret)}",
             where=str(composed.config.receipt),
             why="secrets are left out of receipts",
-            fix="set it again: " + " ".join(f"{key}=VALUE" for key in secret),
+            fix="set it again: " + " ".join(f"{_plus(key)}{key}=VALUE" for key in secret),
         )
     origins = dict.fromkeys(composed.origins, f"receipt: {composed.config.receipt}")
     origins |= {key: origin for key, origin in composed.origins.items() if origin.startswith(COMMAND_LINE)}
@@ -81,3 +81,8 @@ def _put(values: dict[str, Any], key: str, value: Any) -> None:
         return
     values[group] = dict(values.get(group) or {})
     _put(values[group], rest, value)
+
+
+def _plus(key: str) -> str:
+    """Hydra's sign for what is added: a key of a free mapping is not there before it is set."""
+    return "+" if free_mapping(key, tuple(known_keys(ServeConfig))) else ""

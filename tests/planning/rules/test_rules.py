@@ -2,10 +2,14 @@
 
 import importlib.util
 import re
+import subprocess
+import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[2] / "config"))
 import cases
 import pytest
+from composing import compose
 from rule_cases import Case, absent
 from rule_sets import CASES, SEVERITIES
 
@@ -151,3 +155,15 @@ def test_a_reference_to_upstreams_source_leads_there(rule, file, name):
     assert source.is_file()
     if name and " " not in name:
         assert name in source.read_text(encoding="utf-8")
+
+
+def _typed(fix: str) -> list[str]:
+    """The options that a fix names with a value, as a user would type them."""
+    words = [word.rstrip(",.;:)").lstrip("(") for word in fix.split()]
+    return [word for word in words if re.match(r"\+?[a-z_]+(\.\w+)*=[^A-Z=]", word)]
+
+
+@pytest.mark.parametrize("option", sorted({word for case in CASES if case.says for word in _typed(case.says[2])}))
+def test_what_a_fix_names_can_be_typed(option):
+    parsed = subprocess.run(["bash", "-c", f"printf %s {option}"], capture_output=True, text=True, check=True).stdout
+    assert [override.replace("'", "") for override in compose(parsed).overrides] == [parsed]  # it is quoted for Hydra

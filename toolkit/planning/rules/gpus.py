@@ -21,7 +21,7 @@ LAST_WITH_VOLTA = 580
 SMALLEST_SHARED_MEMORY = 2**30
 SAME_SIZE = 0.03
 """Share by which the memory of two cards of one kind may differ."""
-CURE = "set engine.environment.NCCL_P2P_DISABLE='1' and engine.extra_arguments=[--disable-custom-all-reduce]"
+CURE = "set +engine.environment.NCCL_P2P_DISABLE=1 and engine.extra_arguments=[--disable-custom-all-reduce]"
 
 
 def on_gpu(context: Context) -> bool:
@@ -180,7 +180,7 @@ def hardware_differs(context: Context) -> Iterator[Problem]:
         yield Problem(
             "hardware",
             "the profile has NVLink, and no two of these GPUs are linked by it",
-            "choose a profile with interconnect=pcie",
+            "choose a profile with hardware.interconnect=pcie",
         )
 
 
