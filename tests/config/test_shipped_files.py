@@ -28,10 +28,12 @@ SCHEMAS = {field.name for field in dataclasses.fields(verbs.DeploymentConfig)}
 @pytest.mark.parametrize("choice", CHOICES, ids=str)
 def test_each_choice_composes_alone(choice):
     group, name = choice.parts[0], choice.stem
-    composed = compose(f"{group}='{name}'")
+    values = yaml.safe_load((CONF / choice).read_text(encoding="utf-8"))
+    asked = [f"{group}.{key}=given" for key, value in values.items() if value == "???"]  # for the user to say
+    composed = compose(f"{group}='{name}'", *asked)
     written = {key: origin for key, origin in composed.origins.items() if key.startswith(f"{group}.")}
     assert str(CONF / choice) in written.values() or (CONF / choice).read_text().rstrip().endswith("{}")
-    assert set(written.values()) <= {str(CONF / choice), "default"}
+    assert set(written.values()) <= {str(CONF / choice), "default", *(f"command line: {line}" for line in asked)}
 
 
 @pytest.mark.parametrize("verb", ["plan", "serve"])
