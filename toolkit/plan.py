@@ -28,6 +28,7 @@ from toolkit.planning.plan import Plan
 from toolkit.planning.sweep import Row, as_mapping, document
 from toolkit.streams import say
 from toolkit.verb import run_verb
+from toolkit.views.planned import PlannedView, planned_view
 
 
 def main() -> None:
@@ -81,19 +82,20 @@ def _write(path: Path, text: str) -> None:
 class Facts:
     """What plans are made from, beside a configuration."""
 
-    checkpoint: CheckpointFacts
+    seen: PlannedView
+    """The folder that is served: the checkpoint's own, or a view that `serve` would make."""
     machine: MachineFacts
     draft: CheckpointFacts | None
 
     def plan(self, config: DeploymentConfig, recipe: str) -> Plan:
         """The plan of a configuration."""
-        return make_plan(config, recipe, self.checkpoint, self.machine, self.draft)
+        return self.seen.onto(make_plan(config, recipe, self.seen.checkpoint, self.machine, self.draft))
 
 
 def facts_of(config: PlanConfig) -> Facts:
     """This machine as it is now, or a recorded one, and what is on this one of the checkpoint."""
     machine = machine_facts(config.machine.facts_file, [(config.server.host, config.server.port)])
-    return Facts(locate(config.checkpoint), machine, locate_draft(config.speculative))
+    return Facts(planned_view(config, locate(config.checkpoint)), machine, locate_draft(config.speculative))
 
 
 def plan_of(config: PlanConfig, recipe: str) -> Plan:

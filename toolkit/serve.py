@@ -21,7 +21,7 @@ from toolkit.runs.receipt import Receipt, as_written
 from toolkit.runs.timings import BEFORE, Timings, process_age
 from toolkit.serving.announce import difference_line, ended_document, failure_document, ready_document, ready_text
 from toolkit.serving.carry_out import Later, Run, packages_of
-from toolkit.serving.prepare import Planned, on_view, plan_now, refuse, request_for, warnings, with_files
+from toolkit.serving.prepare import Planned, on_view, plan_dry, plan_now, refuse, request_for, warnings, with_files
 from toolkit.serving.replay import recorded_run, replayed
 from toolkit.serving.session import Session
 from toolkit.serving.worker_reports import ExpectedScales
@@ -61,12 +61,13 @@ class Serve:
             self.composed = replayed(self.composed, recorded)
         config = self.composed.config
         self.timings.begin("planning")
-        planned = plan_now(config, self.composed.recipe)
         if config.dry_run:
-            self._print_plan(planned.plan)
-        refuse(planned.plan)
-        if config.dry_run:
+            plan = plan_dry(config, self.composed.recipe)
+            self._print_plan(plan)
+            refuse(plan)
             return 0
+        planned = plan_now(config, self.composed.recipe)
+        refuse(planned.plan)
         progress = progress_for(sys.stderr)
         planned = with_files(planned, config, self.timings, progress)
         self.timings.begin("making the view")

@@ -29,6 +29,7 @@ from toolkit.runs.secrets import secret_values
 from toolkit.runs.timings import Timings
 from toolkit.serving.session import Session, first_receipt, open_session
 from toolkit.serving.supervise import Request
+from toolkit.views.planned import planned_view
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,13 @@ def plan_now(config: EngineRunConfig, recipe: str) -> Planned:
     machine = probe([(config.server.host, config.server.port)])
     checkpoint, draft = locate(config.checkpoint), locate_draft(config.speculative)
     return Planned(make_plan(config, recipe, checkpoint, machine, draft), checkpoint, machine, draft)
+
+
+def plan_dry(config: EngineRunConfig, recipe: str) -> Plan:
+    """The same, on the view that would be served, as `plan` shows it."""
+    machine = probe([(config.server.host, config.server.port)])
+    seen = planned_view(config, locate(config.checkpoint))
+    return seen.onto(make_plan(config, recipe, seen.checkpoint, machine, locate_draft(config.speculative)))
 
 
 def refuse(plan: Plan) -> None:

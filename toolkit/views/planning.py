@@ -32,8 +32,11 @@ def plan_view(config: DeploymentConfig, checkpoint: CheckpointFacts) -> View:
     if not wants_view(config):
         return View(str(checkpoint.root), None, tuple(sorted(checkpoint.files)))
     spec = find_spec(config, checkpoint)
-    if spec is None:
-        return View(None, None)
+    return View(None, None) if spec is None else view_of(config, spec)
+
+
+def view_of(config: DeploymentConfig, spec: ViewSpec) -> View:
+    """Where a view lies or would lie."""
     return View(str(ViewStore.at(config.views.root).path(spec.name)), spec.digest, spec.files)
 
 

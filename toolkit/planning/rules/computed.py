@@ -9,7 +9,7 @@ from toolkit.planning.plan import Severity
 
 @dataclass(frozen=True)
 class Computed:
-    """One finding of planning/make.py or planning/memory/fits.py."""
+    """One finding of planning/make.py, planning/memory/fits.py or views/planned.py."""
 
     id: str
     title: str
@@ -25,6 +25,8 @@ COMPUTED = (
         Severity.warn,
         "vLLM 0.32 v1/core/kv_cache_utils.py: get_kv_cache_groups",
     ),
+    Computed("view-unfit", "Scale pack, edits and checkpoint fit together", Severity.refuse, "docs/materialize.md"),
+    Computed("pack-not-here-yet", "The scale pack is on this machine", Severity.info, "docs/materialize.md"),
     Computed("geometry-unknown", "The planner knows all of config.json that counts", Severity.info, "docs/plan.md"),
     Computed("memory-unknown", "Every purpose of memory has a number", Severity.info, "docs/plan.md"),
     Computed(
