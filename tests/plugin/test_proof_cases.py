@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -102,3 +103,8 @@ def test_stock_vllm_gets_our_arguments_without_ours() -> None:
     plain = ["python", "-m", "x", "--kv-cache-dtype", "auto", "--port", "2", "--attention-backend", "TRITON_ATTN"]
     assert stock_argv(argv, 2, "qwen3") == plain
     assert stock_argv(argv, 2, "qwen3_next") == [*plain, "--gdn-prefill-backend", "triton"]
+
+
+@pytest.mark.parametrize("module", sorted(path.stem for path in Path(prove.__file__).parent.glob("*.py")))
+def test_every_module_of_the_proof_can_be_imported(module: str) -> None:
+    assert import_module(f"tests.gpu.serving.{module}").__doc__

@@ -19,9 +19,12 @@ from safetensors.torch import load_file
 
 from tests.gpu.serving.cases import Case
 from tests.gpu.serving.checks import capital, prompts
+from tests.gpu.serving.judge import share
 from tests.gpu.serving.models import make
-from tests.gpu.serving.prove import machine, share
-from tests.gpu.serving.server import ROOT, Served, overrides
+from tests.gpu.serving.one import Place
+from tests.gpu.serving.record import machine
+from tests.gpu.serving.server import Served, overrides
+from tests.gpu.serving.smollm2 import materialized
 from toolkit.planning.worker_report import layer_key
 from toolkit.views.scales.names import layer_and_kind
 from toolkit.views.scales.pack import SCALE_FILE, make_pack, pack_files, read_pack
@@ -35,6 +38,8 @@ SPOILT = "16-times-too-small"
 DEGENERATE = "output is degenerate"
 """What `serve` itself says of a real model with such scales."""
 CALIBRATE_S = 560
+SHARE = 0.3
+"""Of the GPU's memory, so that other models may be proved beside."""
 
 
 class Record:
@@ -57,9 +62,9 @@ class Record:
         return [f"{model}: {step}" for model, step, seen in steps if "fault" in seen]
 
 
-def calibrate(case, model, port, pack):
+def calibrate(case, place, pack):
     """Measure; what the verb says of it."""
-    command = [sys.executable, "-m", "toolkit.calibrate", *overrides(case, model, port)]
+    command = [sys.executable, "-m", "toolkit.calibrate", *overrides(case, place)]
     command += [f"folder={pack}", "max_tokens=8"]
     begun = time.monotonic()
     done = subprocess.run(
@@ -113,9 +118,9 @@ def packed_scales(pack, used):
     return {(layer_key(name), layer_and_kind(name)[1]): float(value) for name, value in tensors.items()}
 
 
-def serve(case, model, port, logs, pack):
+def serve(case, place, pack):
     """Serve with a pack or none; what was seen, and the tokens that were answered."""
-    with Served(case, model, port, logs) as served:
+    with Served(case, place) as served:
         tokens = [served.client.complete(prompt) for prompt in prompts(1, 33, 170, 700)]
         seen = {"ready_s": round(served.seconds, 1)}
         if case.family == SMOLLM2 and case.label == "calibrated":
@@ -147,17 +152,17 @@ def arms(pack, wanted):
         yield "no-pack", False, None
 
 
-def prove(name, model, args, record, scratch):
+def prove(name, place, args, record, scratch):
     """One model, step by step; a step that fails ends it."""
     pack, first, step = scratch / name, None, "calibrate"
     shared = (*SHARED, *DRAFTING.get(name, ()), *args.override)
     try:
-        record.add(name, step, calibrate(Case(name, overrides=shared), model, args.port, pack))
+        record.add(name, step, calibrate(Case(name, overrides=shared), place, pack))
         for step, compiled, given in arms(pack, args.controls):
             overlay = (f"overlay.path={given}", f"views.root={scratch / 'views'}") if given else ()
             case = Case(name, "fp8_e4m3", compiled and not args.eager, (*shared, *overlay), label=step)
             try:
-                seen, tokens = serve(case, model, args.port, args.logs, given)
+                seen, tokens = serve(case, place, given)
             except RuntimeError as error:
                 if step != SPOILT or DEGENERATE not in str(error):
                     raise
@@ -179,7 +184,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--families", default="qwen3,llama,qwen3_next", help="of families.py, with commas between")
-    parser.add_argument("--smollm2", type=Path, help="a folder with SmolLM2-135M-Instruct in safetensors")
+    parser.add_argument("--smollm2", type=Path, help="SmolLM2's GGUF file, or its converted folder")
     parser.add_argument("--controls", default="small,none", help="arms beside the calibrated one: small, none, or ''")
     parser.add_argument("--eager", action="store_true", help="compile nothing: starts faster, proves less")
     parser.add_argument("--override", action="append", default=[], help="for every run, as limits.tensor_parallel=2")
@@ -192,15 +197,18 @@ def main():
         args.json, {**machine(), "command": f"python -m tests.gpu.serving.calibrated {' '.join(sys.argv[1:])}"}
     )
     scratch = Path(tempfile.mkdtemp(prefix="calibrated-"))
+    place = Place(args.models, args.logs, args.port, SHARE)
     for family in filter(None, args.families.split(",")):
-        model = args.models / family
-        prove(family, model if model.exists() else make(args.models, family), args, record, scratch)
+        if not (args.models / family).exists():
+            make(args.models, family)
+        prove(family, place, args, record, scratch)
     if args.smollm2:
-        prove(SMOLLM2, args.smollm2.absolute(), args, record, scratch)
+        args.models.mkdir(parents=True, exist_ok=True)
+        materialized(args.smollm2, args.models)
+        prove(SMOLLM2, place, args, record, scratch)
     print(f"faults: {record.faults or 'none'}")
     return 1 if record.faults else 0
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(ROOT))
     sys.exit(main())
