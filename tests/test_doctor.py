@@ -22,7 +22,7 @@ EXPECTED = {
     "cuda13_leftovers": {
         "orphaned-engine", "replaced-libraries", "cuda-13-leftovers", "two-copies", "user-site-shadows",
         "torch-without-sm70", "ptxas-without-sm70", "source-tree-first",
-        "extension-without-sm70", "extension-cannot-load",
+        "extension-without-sm70", "extension-cannot-load", "package-files-missing",
     },
     "no_gpu": {"no-v100-here", "could-not-be-read"},
     "h200": {"no-v100-here"},
@@ -92,7 +92,7 @@ def test_a_checkpoint_that_cannot_be_read_keeps_nothing_back(tmp_path):
 def test_the_text_ends_with_a_verdict():
     result = cli.call("doctor", f"machine.facts_file={file_of('cuda13_leftovers')}")
     assert (result.returncode, result.stderr) == (5, "")
-    assert result.stdout.splitlines()[-1] == "3 errors, 8 warnings"
+    assert result.stdout.splitlines()[-1] == "4 errors, 8 warnings"
     result = cli.call("doctor", f"machine.facts_file={file_of('v100_sxm2_32gb_x4')}")
     assert (result.returncode, result.stdout.splitlines()[-1]) == (0, "nothing wrong was found")
 

@@ -18,7 +18,7 @@ LIBRARY = {
     "h200",
 }  # fmt: skip
 
-NEWER = ("links", "software", "extensions")
+NEWER = ("links", "software", "extensions", "members")
 """Facts that came with later releases."""
 
 

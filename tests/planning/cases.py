@@ -12,7 +12,7 @@ from toolkit.config.schema.checkpoint import SourceKind
 from toolkit.config.schema.engine import EngineName
 from toolkit.config.schema.verbs import DeploymentConfig
 from toolkit.config.search_path import shipped_conf
-from toolkit.machine.facts import NO_LIMIT, Copy, DeviceCode, Extensions, Gpu, Link, MachineFacts, Software
+from toolkit.machine.facts import NO_LIMIT, Copy, DeviceCode, Extensions, Gpu, Link, MachineFacts, Members, Software
 
 CONF = Path(__file__).parents[2] / "conf"
 LLAMA = {
@@ -83,6 +83,7 @@ def machine(**changes: Any) -> MachineFacts:
         "disks": {"/cache": 500 * 2**30},
         "software": software(),
         "extensions": Extensions(),
+        "members": Members(5000),
     }
     return MachineFacts(**{**usual, **changes})
 

@@ -73,6 +73,9 @@ def _machine(facts: MachineFacts) -> Iterator[tuple[str, str]]:
         yield from _software(facts.software)
     if facts.extensions is not None:
         yield from _extensions(facts.extensions)
+    if facts.members is not None:
+        faults = f", {len(facts.members.faults)} not as installed" if facts.members.faults else ""
+        yield "files", f"{facts.members.compared:,} of packages compared with their records{faults}"
 
 
 def _limit(value: int | None, unit: str = "") -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from toolkit.machine.extensions import extensions
 from toolkit.machine.facts import MachineFacts
 from toolkit.machine.guard import read_all
+from toolkit.machine.members import members
 from toolkit.machine.probe import probe
 from toolkit.machine.software import software
 from toolkit.machine.system import disks, docker
@@ -27,6 +28,7 @@ def examine(python: str, folders: Callable[[], Sequence[Path]], ports: Iterable[
         "docker": docker,
         "software": lambda: software(python, folders()),
         "extensions": lambda: extensions(folders()),
+        "members": lambda: members(folders()),
     }
     readings = read_all(deep)
     unread = {name: reading.reason for name, reading in readings.items() if reading.reason is not None}

@@ -118,6 +118,33 @@ class Extensions:
 
 
 @dataclass(frozen=True)
+class Member:
+    """A file of an installed package that is not as it was installed."""
+
+    package: str
+    version: str
+    path: str
+    """Below the folder that the package is installed in."""
+    recorded_bytes: int | None
+    """None where the record does not say."""
+    found_bytes: int | None
+    """None where the file is gone."""
+
+
+@dataclass(frozen=True)
+class Members:
+    """The files of packages that serving stands on, against the installer's records."""
+
+    compared: int = 0
+    faults: tuple[Member, ...] = ()
+    """At most twenty of each package."""
+    without_record: tuple[str, ...] = ()
+    """Packages whose installer kept none."""
+    unread: tuple[str, ...] = ()
+    """Packages for which there was no time."""
+
+
+@dataclass(frozen=True)
 class Docker:
     """The container engine."""
 
@@ -176,5 +203,6 @@ class MachineFacts:
     """None also where there is none."""
     software: Software | None = None
     extensions: Extensions | None = None
+    members: Members | None = None
     unread: Mapping[str, str] = field(default_factory=dict)
     """Why a fact could not be read, by the field's name."""

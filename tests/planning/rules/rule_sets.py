@@ -4,10 +4,11 @@ import doctor_cases
 import extension_cases
 import gpu_cases
 import layout_cases
+import member_cases
 import model_cases
 import route_cases
 import rule_cases
 
-SETS = (rule_cases, model_cases, layout_cases, gpu_cases, doctor_cases, extension_cases, route_cases)
+SETS = (rule_cases, model_cases, layout_cases, gpu_cases, doctor_cases, extension_cases, member_cases, route_cases)
 CASES = [case for part in SETS for case in part.CASES]
 SEVERITIES = {rule: severity for part in SETS for rule, severity in part.SEVERITIES.items()}

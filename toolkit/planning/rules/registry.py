@@ -15,6 +15,7 @@ from toolkit.planning.rules import (
     extensions,
     gpus,
     host,
+    members,
     model,
     parallelism,
     routes,
@@ -32,7 +33,7 @@ SIZED_MODULES = (attention, weights, drafts, sharding, blocks, gpus, routes)
 """Rules that compute with sizes, and therefore need sizes that mean something."""
 PLAN_MODULES = (*PLAIN_MODULES, *SIZED_MODULES)
 """Rules that every plan is checked by."""
-DOCTOR_MODULES = (software, extensions, host)
+DOCTOR_MODULES = (software, extensions, members, host)
 """Rules that read facts which only a doctor gathers."""
 MODULES = (*PLAN_MODULES, *DOCTOR_MODULES)
 RULES: tuple[Rule, ...] = tuple(rule for module in PLAN_MODULES for rule in module.RULES)
