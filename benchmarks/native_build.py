@@ -3,7 +3,7 @@
 usage: python benchmarks/native_build.py [--jobs N] [--json FILE]
 
 Wall time is what a user waits for; CPU time (user and system, all processes) is what the work costs, whatever else the
-machine does. The device compiler is fetched beforehand.
+machine does. The device compiler is fetched beforehand. The calls alone: benchmarks/native_calls.py.
 """
 
 from __future__ import annotations
@@ -17,16 +17,15 @@ import shutil
 import sys
 import tempfile
 import time
-import timeit
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from native_calls import calls_us
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from toolkit.native import load
 from toolkit.native.build import build_wheel
 from toolkit.native.check import check_wheel
 from toolkit.native.toolchain import find
@@ -81,7 +80,7 @@ def changed(root: Path, kernel: str) -> None:
 
 
 def builds(jobs: int) -> tuple[list[Step], bool]:
-    """Time a cold build, the checks, builds after changes, and and a cold build elsewhere (the same bytes?)."""
+    """Time a cold build, the checks, builds after changes, and a cold build elsewhere (the same bytes?)."""
     steps: list[Step] = []
 
     def build(root: Path) -> Path:
@@ -103,26 +102,6 @@ def builds(jobs: int) -> tuple[list[Step], bool]:
     return steps, same
 
 
-def overhead() -> dict[str, float]:
-    """Microseconds of CPU time that one call takes where the work is nothing, beside one of torch's own, by device."""
-    import torch
-
-    load()
-    found = {}
-    for device in ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",):
-        x, weight = (torch.randn(*shape, device=device).half() for shape in ((1, 8), (8,)))
-        result = torch.empty_like(x)
-        calls = {
-            "volta::rms_norm": partial(torch.ops.volta.rms_norm.default, result, x, weight, 1e-6),
-            "aten::add.out": partial(torch.ops.aten.add.out, x, x, out=result),
-        }
-        for name, call in calls.items():
-            times = timeit.repeat(call, number=5000, repeat=7, timer=time.process_time)
-            found[f"{name} {device}"] = min(times) / 5000 * 1e6
-            print(f"one call of {name:16} {device:5} {found[f'{name} {device}']:6.2f} us CPU")
-    return found
-
-
 def main() -> int:
     """Run both, and write JSON where asked; 1 where two builds differ."""
     parser = argparse.ArgumentParser()
@@ -130,7 +109,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     steps, same = builds(args.jobs)
-    calls = overhead()
+    calls = calls_us()
     if args.json:
         machine = {
             "cores": len(os.sched_getaffinity(0)),

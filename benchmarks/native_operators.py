@@ -1,14 +1,17 @@
 """Bandwidth of the native operators on a GPU beside torch's eager and compiled versions, as a share of a plain copy.
 
-usage: python3 benchmarks/native_operators.py [--json FILE] [--no-compile]
+usage: python3 benchmarks/native_operators.py [--json FILE] [--no-compile] [--only TEXT]
+
+It needs torch and build/native/volta_native.so of this checkout, and nothing else.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -397,26 +400,26 @@ def sampling_work(requests: int, drafts: int, vocabulary: int) -> Work:
     return Work(f"compact sampling {requests}x{drafts + 1}x{vocabulary}", logits.nbytes, ours, eager)
 
 
-def works() -> list[Work]:
-    """Large sizes (hundreds of MB), where memory decides, and routing at the sizes of decoding and prefill."""
-    return [
-        *norm_work(32768, 5120),
-        *norm_work(262144, 128)[:1],
-        gemma_work(16384, 8192),
-        silu_work(16384, 8704),
-        *cache_work(262144, 4, 256),
-        rotary_work(65536, 24, 128),
-        *merge_work(65536, 12, 256),
-        dcp_work(8192, 128),
-        *routing_work(64, 128, 8),
-        *routing_work(8192, 128, 8),
-        *routing_work(8192, 512, 10),
-        grouped_work(8192),
-        penalty_work(256, 151936),
-        expert_sum_work(16384, 8, 2048),
-        embedding_work(65536, 76000, 5120),
-        sampling_work(8, 7, 248320),
-    ]
+def works() -> Iterator[Work]:
+    """Large sizes (hundreds of MB), where memory decides, and routing at the sizes of decoding and prefill.
+
+    Each is made when its turn comes, so that one at a time takes memory.
+    """
+    yield from norm_work(32768, 5120)
+    yield norm_work(262144, 128)[0]
+    yield gemma_work(16384, 8192)
+    yield silu_work(16384, 8704)
+    yield from cache_work(262144, 4, 256)
+    yield rotary_work(65536, 24, 128)
+    yield from merge_work(65536, 12, 256)
+    yield dcp_work(8192, 128)
+    for rows, experts, k in ((64, 128, 8), (8192, 128, 8), (8192, 512, 10)):
+        yield from routing_work(rows, experts, k)
+    yield grouped_work(8192)
+    yield penalty_work(256, 151936)
+    yield expert_sum_work(16384, 8, 2048)
+    yield embedding_work(65536, 76000, 5120)
+    yield sampling_work(8, 7, 248320)
 
 
 def compiled_rate(work: Work) -> float | None:
@@ -437,28 +440,31 @@ def measure(work: Work, copy: float, *, with_compile: bool) -> Row:
 
 
 def main() -> int:
-    """Print a table, and write JSON where asked."""
+    """Print a table, and write JSON where asked, anew with each row."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--json", type=Path)
     parser.add_argument("--no-compile", action="store_true")
+    parser.add_argument("--only", default="", help="text in the names of the rows")
     args = parser.parse_args()
-    load()
-    copy = copy_bandwidth()
-    gpu = torch.cuda.get_device_name()
-    print(f"{gpu}, torch {torch.__version__}: copy {copy:.0f} GB/s")
-    rows = []
-    for work in works():
+    if not torch.cuda.is_available():
+        print("error: torch sees no NVIDIA GPU here", file=sys.stderr)
+        return 5
+    library, copy, rows = load(), copy_bandwidth(), list[Row]()
+    record = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "copy": copy}
+    record["library_sha256"] = hashlib.sha256(library.read_bytes()).hexdigest()
+    print(f"{record['gpu']}, torch {torch.__version__}: copy {copy:.0f} GB/s", flush=True)
+    for work in (each for each in works() if args.only in each.name):
         row = measure(work, copy, with_compile=not args.no_compile)
         rows.append(row)
         compiled = "-" if row.compiled is None else f"{row.compiled:.0f}"
         print(
             f"{row.name:40} ours {row.ours:6.0f} GB/s ({row.share_of_copy:4.0%} of copy, {row.microseconds:7.1f} us)  "
-            f"eager {row.eager:6.0f}  compiled {compiled:>6}"
+            f"eager {row.eager:6.0f}  compiled {compiled:>6}",
+            flush=True,
         )
-    if args.json:
-        record = {"gpu": gpu, "torch": torch.__version__, "copy": copy, "rows": [asdict(row) for row in rows]}
-        args.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    return 0
+        if args.json:
+            args.json.write_text(json.dumps(record | {"rows": [asdict(each) for each in rows]}, indent=1) + "\n")
+    return 0 if rows else 1
 
 
 if __name__ == "__main__":
