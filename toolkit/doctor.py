@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
-from io import StringIO
 
 from toolkit.checkpoint.sources import locate, locate_draft
 from toolkit.config.composed import Composed
 from toolkit.config.schema.verbs import DoctorConfig, Output
 from toolkit.display.machine_text import render
+from toolkit.display.page import laid_out
 from toolkit.errors import ToolkitError
 from toolkit.machine import facts_file
 from toolkit.machine.chosen import recorded
@@ -88,13 +87,7 @@ def document(facts: MachineFacts, findings: tuple[Finding, ...], recipe: str) ->
 
 def show(facts: MachineFacts, findings: tuple[Finding, ...]) -> None:
     """Print the machine and what was found as text."""
-    from rich.console import Console
-
-    terminal, page = Console(), StringIO()
-    console = Console(file=page, width=max(terminal.width, 60), force_terminal=terminal.is_terminal, highlight=False)
-    for part in render(facts, findings):
-        console.print(part)
-    say(re.sub(" +$", "", page.getvalue().rstrip("\n"), flags=re.MULTILINE))
+    say(laid_out(render(facts, findings)))
 
 
 if __name__ == "__main__":

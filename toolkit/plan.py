@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -155,17 +153,10 @@ def _print(composed: Composed[PlanConfig], plan: Plan, beside: Comparison | None
 
 def show(plan: Plan, origins: Mapping[str, str], values: Mapping[str, Any]) -> None:
     """Print the plan as text."""
-    from rich.console import Console
-    from rich.text import Text
+    from toolkit.display.page import laid_out
+    from toolkit.display.plan_text import render
 
-    from toolkit.display.plan_text import NARROWEST, render
-
-    terminal, page = Console(), StringIO()
-    width = max(terminal.width, NARROWEST)
-    console = Console(file=page, width=width, force_terminal=terminal.is_terminal, highlight=False)
-    for part in render(plan, origins, values, shipped_conf()):
-        console.print(part, soft_wrap=isinstance(part, Text))  # a line to be pasted is not broken
-    say(re.sub(" +$", "", page.getvalue().rstrip("\n"), flags=re.MULTILINE))
+    say(laid_out(render(plan, origins, values, shipped_conf())))
 
 
 if __name__ == "__main__":

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from fnmatch import fnmatchcase
-from io import StringIO
 from pathlib import Path
 
 from toolkit.config.composed import Composed
@@ -68,17 +66,10 @@ def document(path: Path, reports: Sequence[KernelReport], findings: Sequence[Fin
 
 def show(reports: Sequence[KernelReport], findings: Sequence[Finding]) -> None:
     """Print the report as text."""
-    from rich.console import Console
-    from rich.text import Text
-
+    from toolkit.display.page import laid_out
     from toolkit.display.report_text import render
 
-    terminal, page = Console(), StringIO()
-    width = terminal.width if terminal.is_terminal else WIDTH
-    console = Console(file=page, width=width, force_terminal=terminal.is_terminal, highlight=False)
-    for part in render(reports, findings):
-        console.print(part, soft_wrap=isinstance(part, Text))
-    say(re.sub(" +$", "", page.getvalue().rstrip("\n"), flags=re.MULTILINE))
+    say(laid_out(render(reports, findings), elsewhere=WIDTH))
 
 
 if __name__ == "__main__":

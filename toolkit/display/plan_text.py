@@ -21,8 +21,6 @@ MARKS = {
     Severity.warn: ("warning", "yellow"),
     Severity.refuse: ("refused", "bold red"),
 }
-NARROWEST = 60
-"""Columns below which lines are left to the terminal to break."""
 UNKNOWN = "known after the engine's memory profiling"
 
 
@@ -31,7 +29,7 @@ def render(
 ) -> Iterator[RenderableType]:
     """The plan's parts in reading order: findings and verdict last, where the eye ends.
 
-    A rich Text is a line to be pasted, which the printer must not break; everything else is laid out to the width.
+    A rich Text is a line to be pasted, which `page` must not break; everything else is laid out to the width.
     origins: by dotted key. values: the configuration as nested plain data.
     shipped: the toolkit's own configuration folder, which origins are named relative to.
     """

@@ -97,28 +97,28 @@ def sync_tree(root: Path) -> None:
 
 def replace_file(path: Path, data: bytes) -> None:
     """Put a file in another's place, so that a reader finds the old or the new one; one writer at a time."""
+    with _replacing(path) as aside:
+        write_file(aside, data)
+
+
+def point(link: Path, target: str) -> None:
+    """Let a symbolic link point to `target`, by one rename; one writer at a time."""
+    with _replacing(link) as aside:
+        aside.symlink_to(target)
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """A place beside `path`; what is made there takes its name, and is gone where making it failed."""
     aside = path.with_name(f".{path.name}.new")
     remove(aside)
     try:
-        write_file(aside, data)
+        yield aside
         aside.replace(path)
     except BaseException:
         remove(aside)
         raise
     sync(path.parent)
-
-
-def point(link: Path, target: str) -> None:
-    """Let a symbolic link point to `target`, by one rename; one writer at a time."""
-    aside = link.with_name(f".{link.name}.new")
-    remove(aside)
-    try:
-        aside.symlink_to(target)
-        aside.replace(link)
-    except BaseException:
-        remove(aside)
-        raise
-    sync(link.parent)
 
 
 def publish(staging: Path, final: Path) -> None:
