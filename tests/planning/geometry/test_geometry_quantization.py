@@ -52,7 +52,7 @@ def test_modelopt_in_its_older_nesting() -> None:
     inner = {"quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8", "group_size": 16, "exclude_modules": ["lm_head"]}
     found = read(producer={"name": "modelopt"}, quantization=inner)
     assert (found.scheme, found.group_size, found.ignored) == (Scheme.nvfp4, 16, ("lm_head",))
-    assert found.kv_cache == KvScheme(bits=8, kind="float", static_scales=True)
+    assert found.kv_cache == KvScheme(bits=8, kind="float")
 
 
 def test_modelopt_with_several_formats() -> None:
@@ -91,7 +91,7 @@ def test_compressed_tensors(entry: Any, scheme: Scheme, size: int | None, activa
     found = compressed(group_0=entry)
     assert (found.scheme, found.group_size, found.activations) == (scheme, size, activations)
     assert found.ignored == ("lm_head",)
-    assert found.kv_cache == KvScheme(bits=8, kind="float", static_scales=True)
+    assert found.kv_cache == KvScheme(bits=8, kind="float")
 
 
 def test_compressed_tensors_with_several_formats() -> None:
@@ -124,9 +124,9 @@ def test_a_method_that_is_not_known_is_kept_by_name() -> None:
     ("scheme", "dtype"),
     [
         (None, None),
-        (KvScheme(8, "float", static_scales=True), "fp8_e4m3"),
-        (KvScheme(8, "int", static_scales=True), None),
-        (KvScheme(4, "float", static_scales=True), None),
+        (KvScheme(8, "float"), "fp8_e4m3"),
+        (KvScheme(8, "int"), None),
+        (KvScheme(4, "float"), None),
     ],
 )
 def test_the_kv_dtype_that_a_scheme_asks_for(scheme: KvScheme | None, dtype: str | None) -> None:

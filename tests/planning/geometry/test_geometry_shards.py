@@ -20,18 +20,18 @@ def geometry(name: str) -> ModelGeometry:
 
 
 @pytest.mark.parametrize(
-    ("name", "tp", "query", "kv", "replicas"),
+    ("name", "tp", "query", "kv"),
     [
-        ("qwen38_27b_nvfp4", 4, 6, 1, 1),
-        ("qwen38_27b_nvfp4", 2, 12, 2, 1),
-        ("qwen38_27b_nvfp4", 8, 3, 1, 2),
-        ("qwen38_flash_next_nvfp4", 4, 6, 1, 2),
-        ("qwen38_flash_next_nvfp4", 2, 12, 1, 1),
+        ("qwen38_27b_nvfp4", 4, 6, 1),
+        ("qwen38_27b_nvfp4", 2, 12, 2),
+        ("qwen38_27b_nvfp4", 8, 3, 1),
+        ("qwen38_flash_next_nvfp4", 4, 6, 1),
+        ("qwen38_flash_next_nvfp4", 2, 12, 1),
     ],
 )
-def test_heads_of_one_rank(name: str, tp: int, query: int, kv: int, replicas: int) -> None:
+def test_heads_of_one_rank(name: str, tp: int, query: int, kv: int) -> None:
     rank = rank_of(geometry(name), tp)
-    assert (rank.query_heads, rank.kv_heads, rank.kv_replicas) == (query, kv, replicas)
+    assert (rank.query_heads, rank.kv_heads) == (query, kv)
 
 
 @pytest.mark.parametrize(

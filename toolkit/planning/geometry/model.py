@@ -107,18 +107,6 @@ class PerLayerEmbedding:
 
 
 @dataclass(frozen=True)
-class Draft:
-    """A DFlash or DFlash2 block draft model."""
-
-    block_tokens: int | None
-    """Tokens of one block: the drafts and the token they start from; None where the checkpoint leaves it open."""
-    target_layers: tuple[int, ...]
-    """Layers of the target model whose hidden states the draft reads."""
-    selector_top_k: int | None
-    """DFlash2: candidates a position; None for a plain DFlash draft."""
-
-
-@dataclass(frozen=True)
 class Vision:
     """A vision encoder."""
 
@@ -137,7 +125,6 @@ class ModelGeometry:
     """
 
     architecture: str
-    model_type: str
     hidden_size: int
     intermediate_size: int
     """Width of a dense feed-forward layer; 0 where every layer has experts."""
@@ -154,7 +141,6 @@ class ModelGeometry:
     per_layer_embedding: PerLayerEmbedding | None = None
     mtp_layers: int = 0
     """Layers of the checkpoint's own next-token head."""
-    draft: Draft | None = None
     vision: Vision | None = None
     unknown: tuple[str, ...] = ()
     unknown_cache: tuple[str, ...] = ()

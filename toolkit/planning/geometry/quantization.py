@@ -33,8 +33,6 @@ class KvScheme:
     bits: int
     kind: str
     """`float` or `int`."""
-    static_scales: bool
-    """The scales are stored in the checkpoint, rather than computed while serving."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +142,7 @@ def _modelopt_kv(keys: Keys) -> KvScheme | None:
     word = keys.optional_text("kv_cache_quant_algo")
     if word is None or word.upper() in ("NONE", ""):
         return None
-    return KvScheme(bits=4 if "4" in word else 8, kind="int" if "INT" in word.upper() else "float", static_scales=True)
+    return KvScheme(bits=4 if "4" in word else 8, kind="int" if "INT" in word.upper() else "float")
 
 
 def _compressed_tensors(keys: Keys) -> Quantization:
@@ -224,11 +222,7 @@ def _kv_scheme(keys: Keys) -> KvScheme | None:
     scheme = keys.child("kv_cache_scheme")
     if scheme is None:
         return None
-    return KvScheme(
-        bits=scheme.integer("num_bits"),
-        kind=scheme.text("type", "float"),
-        static_scales=not scheme.boolean("dynamic", False),
-    )
+    return KvScheme(bits=scheme.integer("num_bits"), kind=scheme.text("type", "float"))
 
 
 def kv_dtype_of(scheme: KvScheme | None) -> str | None:

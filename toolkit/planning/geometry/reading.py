@@ -9,7 +9,6 @@ from toolkit.planning.geometry.families import FAMILY_OF, Family, layer_kinds, s
 from toolkit.planning.geometry.keys import Keys
 from toolkit.planning.geometry.model import (
     Attention,
-    Draft,
     Experts,
     HyperConnections,
     Indexer,
@@ -47,7 +46,6 @@ def read_geometry(config: Mapping[str, Any]) -> ModelGeometry:
     unknown_cache = strange + tuple(f"key '{name}'" for name in _OTHER_CACHES if text.has(name))
     return ModelGeometry(
         architecture=architecture,
-        model_type=text.text("model_type", outer.text("model_type", "")),
         hidden_size=text.positive("hidden_size"),
         intermediate_size=_dense_width(text, experts, len(kinds)),
         vocab_size=text.positive("vocab_size"),
@@ -62,7 +60,6 @@ def read_geometry(config: Mapping[str, Any]) -> ModelGeometry:
         hyper_connections=_hyper_connections(text),
         per_layer_embedding=_per_layer_embedding(text),
         mtp_layers=text.integer("mtp_num_hidden_layers", text.integer("num_nextn_predict_layers", 0)),
-        draft=_draft(text) if family is Family.draft else None,
         vision=vision,
         unknown=_unknown(architecture, quantization) + unknown_cache + blind,
         unknown_cache=unknown_cache,
@@ -166,15 +163,6 @@ def _per_layer_embedding(text: Keys) -> PerLayerEmbedding | None:
         vocabulary_base=text.positive("ngram_vocab_size_base"),
         vocabulary_divisor=text.positive("make_ngram_vocab_size_divisible_by", 128),
         conv_kernel=text.positive("ple_conv_kernel_size"),
-    )
-
-
-def _draft(text: Keys) -> Draft:
-    dflash = text.child("dflash_config") or Keys({}, text.where)
-    return Draft(
-        block_tokens=text.optional_integer("block_size") or dflash.optional_integer("block_size"),
-        target_layers=dflash.integers("target_layer_ids"),
-        selector_top_k=dflash.optional_integer("selector_top_k"),
     )
 
 

@@ -20,8 +20,6 @@ class Rank:
     tensor_parallel: int
     query_heads: int
     kv_heads: int
-    kv_replicas: int
-    """Ranks that hold the same KV head; more than 1 where there are more ranks than KV heads."""
     key_heads: int
     """Recurrent layers' key heads; 0 without such layers."""
     value_heads: int
@@ -64,7 +62,6 @@ def rank_of(geometry: ModelGeometry, tensor_parallel: int) -> Rank:
         tensor_parallel=tensor_parallel,
         query_heads=attention.query_heads // tensor_parallel,
         kv_heads=max(1, attention.kv_heads // tensor_parallel),
-        kv_replicas=max(1, tensor_parallel // attention.kv_heads),
         key_heads=key_heads,
         value_heads=value_heads,
         vocabulary=round_up(geometry.vocab_size, VOCABULARY_MULTIPLE) // tensor_parallel,
