@@ -6,9 +6,22 @@ import gpu_cases
 import layout_cases
 import member_cases
 import model_cases
+import place_cases
+import recipe_cases
 import route_cases
-import rule_cases
+import value_cases
 
-SETS = (rule_cases, model_cases, layout_cases, gpu_cases, doctor_cases, extension_cases, member_cases, route_cases)
+SETS = (
+    recipe_cases,
+    value_cases,
+    place_cases,
+    model_cases,
+    layout_cases,
+    gpu_cases,
+    doctor_cases,
+    extension_cases,
+    member_cases,
+    route_cases,
+)
 CASES = [case for part in SETS for case in part.CASES]
 SEVERITIES = {rule: severity for part in SETS for rule, severity in part.SEVERITIES.items()}
