@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent / "config"))
 import cli
 
 from toolkit.checkpoint.local import read_facts
+from toolkit.checkpoint.random_model import random_config
 from toolkit.config.recipe_name import RecipeName
 from toolkit.config.search_path import shipped_conf
 
@@ -71,18 +72,7 @@ def test_it_is_the_same_wherever_it_is_started(tmp_path):
 
 
 def test_a_local_checkpoint_is_planned_from_its_files(tmp_path):
-    config = {
-        "architectures": ["LlamaForCausalLM"],
-        "model_type": "llama",
-        "hidden_size": 128,
-        "intermediate_size": 256,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 2,
-        "num_key_value_heads": 1,
-        "head_dim": 64,
-        "vocab_size": 512,
-        "max_position_embeddings": 100,
-    }
+    config = random_config({"max_position_embeddings": 100})
     header = json.dumps({"model.norm.weight": {"dtype": "F16", "shape": [128], "data_offsets": [0, 256]}}).encode()
     (tmp_path / "config.json").write_text(json.dumps(config))
     (tmp_path / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(256))

@@ -310,18 +310,22 @@ class TestCompletion:
 
 
 class TestOutput:
+    def plan_into(self, output, *arguments):
+        buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+        return subprocess.run(
+            [sys.executable, "-m", "toolkit.plan", TINY, *arguments],
+            stdout=output,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            cwd=cli.REPOSITORY,
+            env=buffered,
+        )
+
     @pytest.mark.parametrize("arguments", [[], ["output=json"], ["--cfg", "job"], ["--help"]])
     def test_a_full_disk_is_an_error_of_the_machine(self, arguments):
         with Path("/dev/full").open("w") as full:
-            result = subprocess.run(
-                [sys.executable, "-m", "toolkit.plan", TINY, *arguments],
-                stdout=full,
-                stderr=subprocess.PIPE,
-                text=True,
-                check=False,
-                cwd=cli.REPOSITORY,
-                env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
-            )
+            result = self.plan_into(full, *arguments)
         assert result.returncode == 5
         assert result.stderr == (
             f"error: the output cannot be written\n  where: standard output\n  why: {os.strerror(errno.ENOSPC)}\n"
@@ -332,14 +336,7 @@ class TestOutput:
         reading, writing = os.pipe()
         os.close(reading)
         with os.fdopen(writing, "w") as gone:
-            result = subprocess.run(
-                [sys.executable, "-m", "toolkit.plan", TINY, *arguments],
-                stdout=gone,
-                stderr=subprocess.PIPE,
-                text=True,
-                check=False,
-                cwd=cli.REPOSITORY,
-            )
+            result = self.plan_into(gone, *arguments)
         assert (result.returncode, result.stderr) == (141, "")
 
     def test_a_terminal_without_utf_8(self):

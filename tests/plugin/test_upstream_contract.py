@@ -14,6 +14,23 @@ import pytest
 pytest.importorskip("vllm")
 
 CPU = "vllm.v1.attention.backends.cpu_attn"
+IMPLEMENTATION = [
+    "self",
+    "num_heads",
+    "head_size",
+    "scale",
+    "num_kv_heads",
+    "alibi_slopes",
+    "sliding_window",
+    "kv_cache_dtype",
+    "logits_soft_cap",
+    "attn_type",
+    "kv_sharing_target_layer_name",
+    "sinks",
+]
+"""What every backend's implementation is constructed with."""
+CACHE_WRITE = ["self", "layer", "key", "value", "kv_cache", "slot_mapping"]
+BUILDER = ["self", "kv_cache_spec", "layer_names", "vllm_config", "device"]
 SIGNATURES = {
     ("vllm.v1.attention.backends.registry", "register_backend"): ["backend", "class_path", "is_mamba"],
     ("vllm.v1.attention.backends.registry", "AttentionBackendEnum.is_overridden"): ["self"],
@@ -21,20 +38,7 @@ SIGNATURES = {
     ("vllm.platforms.interface", "Platform.is_cpu"): ["self"],
     (CPU, "CPUAttentionBackend.get_impl_cls"): [],
     (CPU, "CPUAttentionBackend.get_builder_cls"): [],
-    (CPU, "CPUAttentionBackendImpl.__init__"): [
-        "self",
-        "num_heads",
-        "head_size",
-        "scale",
-        "num_kv_heads",
-        "alibi_slopes",
-        "sliding_window",
-        "kv_cache_dtype",
-        "logits_soft_cap",
-        "attn_type",
-        "kv_sharing_target_layer_name",
-        "sinks",
-    ],
+    (CPU, "CPUAttentionBackendImpl.__init__"): IMPLEMENTATION,
     (CPU, "CPUAttentionBackendImpl.forward"): [
         "self",
         "layer",
@@ -47,23 +51,10 @@ SIGNATURES = {
         "output_scale",
         "output_block_scale",
     ],
-    (CPU, "CPUAttentionBackendImpl.do_kv_cache_update"): [
-        "self",
-        "layer",
-        "key",
-        "value",
-        "kv_cache",
-        "slot_mapping",
-    ],
-    (CPU, "CPUAttentionMetadataBuilder.__init__"): ["self", "kv_cache_spec", "layer_names", "vllm_config", "device"],
+    (CPU, "CPUAttentionBackendImpl.do_kv_cache_update"): CACHE_WRITE,
+    (CPU, "CPUAttentionMetadataBuilder.__init__"): BUILDER,
     (CPU, "CPUAttentionMetadataBuilder.build"): ["self", "common_prefix_len", "common_attn_metadata", "fast_build"],
-    ("vllm.v1.attention.backend", "AttentionMetadataBuilder.__init__"): [
-        "self",
-        "kv_cache_spec",
-        "layer_names",
-        "vllm_config",
-        "device",
-    ],
+    ("vllm.v1.attention.backend", "AttentionMetadataBuilder.__init__"): BUILDER,
     ("vllm.model_executor.layers.attention.attention", "set_default_quant_scales"): ["layer", "register_buffer"],
     ("vllm.v1.worker.gpu_worker", "Worker.load_model"): ["self", "load_dummy_weights"],
     ("vllm.v1.worker.gpu_worker", "Worker.reload_weights"): ["self", "args", "kwargs"],
@@ -94,30 +85,8 @@ PLATFORM_SIGNATURES = {
     ("vllm.v1.kv_cache_interface", "get_kv_quant_mode"): ["kv_cache_dtype"],
     (TRITON, "TritonAttentionBackend.get_name"): [],
     (TRITON, "TritonAttentionBackend.get_impl_cls"): [],
-    (TRITON, "TritonAttentionImpl.__init__"): [
-        "self",
-        "num_heads",
-        "head_size",
-        "scale",
-        "num_kv_heads",
-        "alibi_slopes",
-        "sliding_window",
-        "kv_cache_dtype",
-        "logits_soft_cap",
-        "attn_type",
-        "kv_sharing_target_layer_name",
-        "sinks",
-        "use_alibi_sqrt",
-        "chunk_lookback",
-    ],
-    (TRITON, "TritonAttentionImpl.do_kv_cache_update"): [
-        "self",
-        "layer",
-        "key",
-        "value",
-        "kv_cache",
-        "slot_mapping",
-    ],
+    (TRITON, "TritonAttentionImpl.__init__"): [*IMPLEMENTATION, "use_alibi_sqrt", "chunk_lookback"],
+    (TRITON, "TritonAttentionImpl.do_kv_cache_update"): CACHE_WRITE,
 }
 """What the platform plugin touches; both lists are checked in .venv-v100 too, by tests/plugin/v100/test_modules.py."""
 FIELDS = {
