@@ -95,12 +95,19 @@ class Image:
     @cached_property
     def undefined(self) -> frozenset[str]:
         """Names of the dynamic symbols that other libraries must define."""
+        return frozenset(name for name, section in self._symbols if section == "SHN_UNDEF")
+
+    @cached_property
+    def exported(self) -> frozenset[str]:
+        """Names of the dynamic symbols that this file defines."""
+        return frozenset(name for name, section in self._symbols if section != "SHN_UNDEF")
+
+    @cached_property
+    def _symbols(self) -> tuple[tuple[str, Any], ...]:
         table = self._elf.get_section_by_name(".dynsym")
         if table is None:
-            return frozenset()
-        return frozenset(
-            str(item.name) for item in table.iter_symbols() if item.name and item["st_shndx"] == "SHN_UNDEF"
-        )
+            return ()
+        return tuple((str(item.name), item["st_shndx"]) for item in table.iter_symbols() if item.name)
 
     def _dynamic(self, tag: str, attribute: str) -> tuple[str, ...]:
         table = self._elf.get_section_by_name(".dynamic")
