@@ -9,23 +9,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from sm70.recorder import Recorder, traits
+from sm70.recorder import Recorder, pretend_v100, traits
 
 recorder = Recorder()
 recorder.install()
 
-import torch  # noqa: E402
-from vllm.platforms import current_platform  # noqa: E402 - defines the operators before a kernel is imported
-
-# What launchers and modules ask of a GPU at import.
-torch.cuda.get_device_name = lambda *_: "Tesla V100-SXM2-32GB"
-torch.cuda.get_device_capability = lambda *_: (7, 0)
-torch.cuda.device_count = lambda: 1
-type(current_platform).num_compute_units = classmethod(lambda *_: 80)
-
-from toolkit.plugin.platform import proof  # noqa: E402
-
-proof.choose_like_a_v100()  # FLA's tiles for a V100's shared memory
+pretend_v100()
 
 from sm70 import attention, experts, recurrent, sampling  # noqa: E402
 

@@ -67,6 +67,20 @@ class Recorder:
         return taken
 
 
+def pretend_v100() -> None:
+    """What launchers, layers and FLA ask of a GPU at import; after `install`, and before anything of a model."""
+    import torch
+    from vllm.platforms import current_platform
+
+    torch.cuda.get_device_name = lambda *_: "Tesla V100-SXM2-32GB"
+    torch.cuda.get_device_capability = lambda *_: (7, 0)
+    torch.cuda.device_count = lambda: 1
+    type(current_platform).num_compute_units = classmethod(lambda *_: 80)
+    from toolkit.plugin.platform import proof
+
+    proof.choose_like_a_v100()  # FLA's tiles for a V100's shared memory
+
+
 def traits(kernel: Any) -> dict[str, Any]:
     """What a V100 must be able to give it, and instructions that it lacks."""
     opcodes = set(OPCODE.findall(kernel.asm["ptx"]))
