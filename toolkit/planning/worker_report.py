@@ -70,6 +70,8 @@ class Runtime:
     kv_blocks: int | None
     recurrent: tuple[tuple[str, str], ...] = ()
     """Layers with a recurrent state, each with the class that computes it."""
+    triton_kernels: tuple[str, ...] = ()
+    """vLLM's Triton kernels that were compiled or taken from the cache in this process, by module and name."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,11 @@ def layer_key(name: str) -> LayerKey | None:
 def _runtime(data: Mapping[str, Any] | None) -> Runtime | None:
     if data is None:
         return None
-    lists = {name: tuple(data[name]) for name in ("operators", "native_libraries", "capture_sizes") if name in data}
+    lists = {
+        name: tuple(data[name])
+        for name in ("operators", "native_libraries", "capture_sizes", "triton_kernels")
+        if name in data
+    }
     recurrent = tuple((name, what) for name, what in data.get("recurrent", ()))
     return Runtime(**{**data, **lists, "recurrent": recurrent})
 

@@ -67,6 +67,7 @@ def summary(receipt):
         "workers": len(receipt["workers"]),
         "platform": runtime["platform"],
         "operators": runtime["operators"],
+        "triton_kernels": runtime["triton_kernels"],
         "native_libraries": [Path(path).name for path in runtime["native_libraries"]],
         "compilation": runtime["compilation"],
         "graphs": runtime["graphs"],
