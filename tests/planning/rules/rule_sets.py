@@ -2,10 +2,12 @@
 
 import doctor_cases
 import extension_cases
+import fault_cases
 import gpu_cases
 import layout_cases
 import member_cases
 import model_cases
+import offload_cases
 import place_cases
 import recipe_cases
 import route_cases
@@ -19,8 +21,10 @@ SETS = (
     layout_cases,
     gpu_cases,
     doctor_cases,
+    fault_cases,
     extension_cases,
     member_cases,
+    offload_cases,
     route_cases,
 )
 CASES = [case for part in SETS for case in part.CASES]

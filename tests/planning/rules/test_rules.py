@@ -13,6 +13,8 @@ from composing import compose
 from rule_cases import Case, absent
 from rule_sets import CASES, SEVERITIES
 
+from toolkit.machine.software import NAMES
+from toolkit.planning.known_faults import FAULTS, WRONG_OUTPUT
 from toolkit.planning.plan import Finding, Severity
 from toolkit.planning.rules.computed import COMPUTED
 from toolkit.planning.rules.page import PAGE, page, templates
@@ -168,3 +170,12 @@ def _typed(fix: str) -> list[str]:
 def test_what_a_fix_names_can_be_typed(option):
     parsed = subprocess.run(["bash", "-c", f"printf %s {option}"], capture_output=True, text=True, check=True).stdout
     assert [override.replace("'", "") for override in compose(parsed).overrides] == [parsed]  # it is quoted for Hydra
+
+
+def test_packages_with_known_faults_are_looked_for():
+    """What the table names, a doctor records."""
+    assert {fault.package for fault in (*FAULTS, *WRONG_OUTPUT) if not NAMES.fullmatch(fault.package)} == set()
+
+
+def test_a_known_fault_has_versions_that_follow_each_other():
+    assert all(fault.since < fault.mended and fault.what and fault.reference for fault in (*FAULTS, *WRONG_OUTPUT))

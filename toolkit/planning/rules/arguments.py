@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
+from toolkit.planning.geometry.model import ModelGeometry
 from toolkit.planning.plan import Severity
 from toolkit.planning.rules.rule import Context, Problem, Rule, no_shapes
 
@@ -99,12 +100,17 @@ def images_on_small_gpu(context: Context) -> Iterator[Problem]:
         return
     if context.geometry is None:
         yield no_shapes()
-    elif context.geometry.vision is not None or context.geometry.architecture.endswith("ForConditionalGeneration"):
+    elif takes_images(context.geometry):
         yield Problem(
             "engine.extra_arguments",
             "the model takes images, whose encoder needs room that a 16 GB card hardly has",
             "set engine.extra_arguments=[--language-model-only] to serve text alone, or plan a shorter context",
         )
+
+
+def takes_images(geometry: ModelGeometry) -> bool:
+    """Whether a model has an encoder for images."""
+    return geometry.vision is not None or geometry.architecture.endswith("ForConditionalGeneration")
 
 
 def _without_images(arguments: Sequence[str]) -> bool:

