@@ -138,6 +138,7 @@ CASES = [
         AWQ,
         has("1cat-vllm==main"),
     ),
+    Case(WRONG, None, on_v100(), NOTHING, MENDED),
     Case(WRONG, None, on_v100(), AWQ, MENDED),
     Case(WRONG, None, on_v100(), llama(), FORK),
     Case(WRONG, None, on_v100(), hybrid(), FORK),

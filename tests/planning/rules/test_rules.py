@@ -13,6 +13,7 @@ from composing import compose
 from rule_cases import Case, absent
 from rule_sets import CASES, SEVERITIES
 
+from toolkit.machine.facts import Copy
 from toolkit.machine.software import NAMES
 from toolkit.planning.known_faults import FAULTS, WRONG_OUTPUT
 from toolkit.planning.plan import Finding, Severity
@@ -179,3 +180,13 @@ def test_packages_with_known_faults_are_looked_for():
 
 def test_a_known_fault_has_versions_that_follow_each_other():
     assert all(fault.since < fault.mended and fault.what and fault.reference for fault in (*FAULTS, *WRONG_OUTPUT))
+
+
+def test_a_release_that_may_answer_wrongly_is_not_refused_before_there_is_a_model():
+    """Two findings, one for each fault, and both say what is not known."""
+    machine = cases.gpu_machine(software=cases.software(distributions=(Copy("1cat-vllm", "1.3.0", "/engine/site"),)))
+    said = findings(Case("", None, cases.on_v100(), cases.facts(config={}), machine))
+    assert [(finding.severity, finding.message) for finding in said if finding.rule == "known-wrong-output"] == [
+        (Severity.unchecked, f"not checked, as 1.3.0 answers wrongly {when}, and the model is not known")
+        for when in ("with AWQ weights", "with recurrent states and KV offload")
+    ]

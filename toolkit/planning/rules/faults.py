@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from toolkit.config.schema.verbs import DeploymentConfig
 from toolkit.planning.geometry.model import ModelGeometry
 from toolkit.planning.geometry.quantization import Scheme
 from toolkit.planning.known_faults import FAULTS, WRONG_OUTPUT, KnownFault, When, dotted
@@ -11,7 +12,7 @@ from toolkit.planning.plan import Severity
 from toolkit.planning.rules.arguments import takes_images
 from toolkit.planning.rules.gpus import on_gpu, version_of
 from toolkit.planning.rules.offload import offloads
-from toolkit.planning.rules.rule import Context, Problem, Rule, not_looked_at
+from toolkit.planning.rules.rule import Context, Problem, Rule, not_looked_at, unknown
 
 PACKAGES = "the installed packages were"
 AWQ = "awq"
@@ -23,7 +24,9 @@ def known_wrong_output(context: Context) -> Iterator[Problem]:
     if on_gpu(context) and context.machine.software is None:
         yield not_looked_at("packages", PACKAGES)
     for fault, version in _installed(context, WRONG_OUTPUT):
-        if _computes_wrongly(fault.when, context):
+        if context.geometry is None:
+            yield unknown(fault.package, f"{version} answers wrongly {fault.when.value}, and the model is not known")
+        elif _computes_wrongly(fault.when, context.geometry, context.config):
             yield Problem(
                 fault.package,
                 f"{version} gives wrong output {fault.when.value}: {fault.what} ({fault.reference})",
@@ -53,13 +56,10 @@ def _installed(context: Context, faults: Sequence[KnownFault]) -> Iterator[tuple
                 yield fault, copy.version
 
 
-def _computes_wrongly(when: When, context: Context) -> bool:
-    """Whether a deployment has what makes output wrong; where there is no model yet, it may."""
-    geometry = context.geometry
-    if geometry is None:
-        return True
+def _computes_wrongly(when: When, geometry: ModelGeometry, config: DeploymentConfig) -> bool:
+    """Whether a deployment has what makes output wrong."""
     if when is When.offload:
-        return geometry.recurrent is not None and offloads(context.config)
+        return geometry.recurrent is not None and offloads(config)
     return geometry.quantization.container == AWQ
 
 
