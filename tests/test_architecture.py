@@ -69,7 +69,7 @@ def members(package: str) -> set[str]:
 
 
 def test_the_graph_is_read() -> None:
-    assert {"toolkit.planning.make", "toolkit.verb"} <= GRAPH["toolkit.plan"]
+    assert {"toolkit.planning.fit", "toolkit.verb"} <= GRAPH["toolkit.plan"]
     assert "toolkit.config.search_path" in GRAPH["toolkit.verb"]  # inside a function
 
 

@@ -263,10 +263,26 @@ class TestPage:
         assert "<h1>smollm2_cpu: smollm2</h1>" in written
 
     def test_a_file_that_cannot_be_written(self, tmp_path):
-        for target in (tmp_path, tmp_path / "none" / "plan.html"):
-            result = cli.call("plan", "+recipe=smollm2_cpu", f"html={target}")
+        notes = tmp_path / "notes.md"
+        notes.write_text("mine")
+        for target in (tmp_path, tmp_path / "none" / "plan.html", notes):
+            result = cli.call("plan", "+recipe=smollm2_cpu", f"html={target}", cwd=tmp_path)
             assert (result.returncode, result.stdout) == (2, "")
-            assert result.stderr.startswith(f"error: the page cannot be written\n  where: html={target}\n")
+            what, where, why, fix = result.stderr.splitlines()
+            assert (what, where) == ("error: the page cannot be written", f"  where: html={target}")
+            assert why.startswith("  why: ")
+            assert fix in ("  fix: html=plan.html", f"  fix: html={tmp_path}/plan.html")
+        assert notes.read_text() == "mine"
+
+    def test_what_was_asked_for_besides_is_on_the_page(self):
+        arguments = ("+recipe=smollm2_cpu", "limits.kv_cache_memory_bytes=2000000", "server.port=18432", "output=html")
+        alone = cli.call("plan", *arguments).stdout
+        page = cli.call("plan", *arguments, "fit=true", "compare=tiny_random_cpu").stdout
+        for title in ("beside tiny_random_cpu", "what would make it fit"):
+            assert f"<h2>{title}</h2>" in page
+            assert title not in alone
+        assert "<code>limits.kv_cache_memory_bytes=25067520</code>" in page
+        assert "<td>checkpoint.name</td><td>smollm2</td><td>tiny-random</td>" in page
 
     @pytest.mark.parametrize("option", ["output=html", "html=plan.html"])
     def test_a_sweep_has_no_page(self, tmp_path, option):

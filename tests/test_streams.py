@@ -55,6 +55,20 @@ def test_an_error_that_nobody_can_read_keeps_its_exit_code(lost):
     assert shell(lost, "toolkit.plan", "+recipe=no_such").returncode == 2
 
 
+def test_a_strangers_escape_is_told_and_not_obeyed(tmp_path):
+    recipe = '# @package _global_\ndefaults: [{override /checkpoint: smollm2}]\ncheckpoint: {name: "a\\x1b[2Jb"}\n'
+    cli.write(tmp_path, {"recipe/evil.yaml": recipe})
+    for asked in (("+recipe=evil",), ("+recipe=tiny_random_cpu", "compare=evil", "fit=true")):
+        result = cli.call("plan", "--config-dir", str(tmp_path), *asked)
+        assert (result.returncode, result.stderr) == (0, "")
+        assert "\x1b" not in result.stdout
+        assert "a\\x1b[2Jb" in result.stdout
+    result = cli.call("plan", "+recipe=\x1b[31mred")
+    assert result.returncode == 2
+    assert "\x1b" not in result.stderr
+    assert "\\x1b[31mred" in result.stderr
+
+
 def test_a_file_never_becomes_a_closed_stream(tmp_path):
     program = (
         "import sys; from toolkit.streams import complete_streams; complete_streams(); "

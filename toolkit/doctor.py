@@ -42,7 +42,7 @@ def run(composed: Composed[DoctorConfig]) -> int:
     if config.output is Output.json:
         say(json.dumps(document(facts, findings, composed.recipe), indent=1))
     else:
-        show(facts, findings)
+        say(laid_out(render(facts, findings)), coloured=True)
     return FAILED if any(finding.severity is Severity.refuse for finding in findings) else 0
 
 
@@ -83,11 +83,6 @@ def document(facts: MachineFacts, findings: tuple[Finding, ...], recipe: str) ->
     }
     clean: dict[str, object] = without_secrets(made, secret_values([os.environ], None))
     return clean
-
-
-def show(facts: MachineFacts, findings: tuple[Finding, ...]) -> None:
-    """Print the machine and what was found as text."""
-    say(laid_out(render(facts, findings)))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@ from pathlib import Path
 from toolkit.config.composed import Composed
 from toolkit.config.schema.verbs import Output, ReportConfig
 from toolkit.config.search_path import PACKAGE
+from toolkit.display.page import laid_out
+from toolkit.display.report_text import render
 from toolkit.errors import ConfigurationError
 from toolkit.native import library
 from toolkit.native.build import sources_digest
@@ -54,7 +56,7 @@ def run(composed: Composed[ReportConfig]) -> int:
     if config.output is Output.json:
         say(json.dumps(document(path, shown, findings), indent=2))
     else:
-        show(shown, findings)
+        say(laid_out(render(shown, findings), elsewhere=WIDTH), coloured=True)
     return FAILED if findings else 0
 
 
@@ -62,14 +64,6 @@ def document(path: Path, reports: Sequence[KernelReport], findings: Sequence[Fin
     """The report as JSON."""
     kernels = [asdict(item) | {"limit": item.prediction and item.prediction.limit} for item in reports]
     return {"schema": 1, "library": str(path), "kernels": kernels, "findings": [asdict(item) for item in findings]}
-
-
-def show(reports: Sequence[KernelReport], findings: Sequence[Finding]) -> None:
-    """Print the report as text."""
-    from toolkit.display.page import laid_out
-    from toolkit.display.report_text import render
-
-    say(laid_out(render(reports, findings), elsewhere=WIDTH))
 
 
 if __name__ == "__main__":

@@ -11,10 +11,10 @@ from typing import Any
 
 from toolkit.config.composed import Composed
 from toolkit.config.schema.verbs import Output, ServeConfig
+from toolkit.display.plan_result import PlanResult
 from toolkit.display.terminal import progress_for, reporter_for
 from toolkit.engine.answer import Answer
 from toolkit.errors import ToolkitError
-from toolkit.plan import show
 from toolkit.planning.plan import Plan
 from toolkit.runs.differences import Difference, differences
 from toolkit.runs.receipt import Receipt, as_written
@@ -109,7 +109,7 @@ class Serve:
     def _print_plan(self, plan: Plan) -> None:
         self.print_json(plan.to_json())
         if self.composed.config.output is Output.text:
-            show(plan, self.composed.origins, self.composed.values)
+            say(PlanResult(plan, self.composed.origins, self.composed.values).text(), coloured=True)
 
     def print_json(self, document: dict[str, Any]) -> None:
         """Print the one document, where JSON was asked for and none was printed."""

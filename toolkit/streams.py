@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from io import TextIOWrapper
 
+from toolkit.display.plain import visible
 from toolkit.errors import CheckFailedError
 
 STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
@@ -27,16 +28,20 @@ def complete_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def say(text: str) -> None:
-    """Print a result at once. Raises CheckFailedError where standard output cannot take it, such as a full disk."""
+def say(text: str, *, coloured: bool = False) -> None:
+    """Print a result at once, as a text and nothing that a terminal would act on.
+
+    coloured: it was laid out by toolkit.display, whose colours are kept.
+    Raises CheckFailedError where standard output cannot take it, such as a full disk.
+    """
     with writing():
-        print(text, flush=True)
+        print(visible(text, coloured=coloured), flush=True)
 
 
 def tell(text: str) -> None:
     """Print a message on standard error; one that cannot take it changes nothing of what the verb does."""
     try:
-        print(text, file=sys.stderr, flush=True)
+        print(visible(text), file=sys.stderr, flush=True)
     except OSError:
         _drop(sys.stderr.fileno())
 

@@ -1,6 +1,8 @@
 """How a plan reads."""
 
+import re
 import sys
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path, PurePosixPath
 
@@ -11,6 +13,9 @@ from rich.text import Text
 sys.path.insert(0, str(Path(__file__).parents[1] / "planning"))
 import cases
 
+import toolkit.display
+from toolkit.display.machine_text import render as render_machine
+from toolkit.display.plain import visible
 from toolkit.display.plan_text import findings, origin_text, render, value_text
 from toolkit.planning.make import make_plan
 from toolkit.planning.plan import Finding, Severity
@@ -185,3 +190,41 @@ def test_values_are_written_as_they_are_typed(value, shown):
 )
 def test_origins(origin, shown):
     assert origin_text(origin, SHIPPED) == shown
+
+
+EVIL = "a\x1b[31m\x07\r\u202eb[bold]"
+READ = "a\\x1b[31m\\x07\\r\\u202eb[bold]"
+
+
+def test_a_strangers_control_characters_are_read_and_not_obeyed():
+    """Names of models, recipes and files, and what a finding says of them."""
+    config = cases.config(checkpoint__name=EVIL, server__host=EVIL, engine__extra_arguments=[EVIL])
+    plan = make_plan(config, EVIL, cases.facts(name=EVIL), cases.machine())
+    finding = Finding(EVIL, Severity.warn, EVIL, EVIL, EVIL)
+    plan = replace(plan, findings=(*plan.findings, finding))
+    parts = render(plan, {"a.b": f"command line: {EVIL}"}, {"a": {"b": EVIL}}, SHIPPED)
+    said = text(parts, 400)
+    assert [sign for sign in said if visible(sign) != sign] == []
+    assert said.count(READ) > 10
+
+
+def test_machine_facts_are_read_and_not_obeyed():
+    machine = cases.gpu_machine(gpus=(cases.v100(0, name=EVIL),), driver=EVIL, architecture=EVIL, disks={EVIL: 1})
+    said = text(render_machine(machine, ()), 400)
+    assert [sign for sign in said if visible(sign) != sign] == []
+    assert said.count(READ) == 4
+
+
+def test_only_colours_of_our_own_pass_through():
+    assert (
+        visible("\x1b[1;31mred\x1b[0m \x1b[2J\tb\nc\x9b", coloured=True) == "\x1b[1;31mred\x1b[0m \\x1b[2J\tb\nc\\x9b"
+    )
+    assert visible("\x1b[1;31mred") == "\\x1b[1;31mred"
+    assert visible("Grüße, 你好, שלום 🙂") == "Grüße, 你好, שלום 🙂"
+
+
+def test_no_text_comes_to_a_terminal_by_another_way():
+    """Only toolkit/display/words.py makes rich's Text, which obeys control characters."""
+    display = Path(toolkit.display.__file__).parent
+    makers = {path.name for path in display.glob("*.py") if re.search(r"\bText[(.]", path.read_text("utf-8"))}
+    assert makers == {"words.py"}

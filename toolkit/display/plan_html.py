@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
-from toolkit.display.markup import Html, table, tag
+from toolkit.display.markup import Html, section, table, tag
 from toolkit.display.memory_bar import Scale, bar, coloured
 from toolkit.display.plan_style import STYLE
 from toolkit.display.plan_text import MARKS, UNKNOWN, at, by_option, capacity_rows, gib, origin_text, value_text
@@ -21,10 +21,19 @@ from toolkit.planning.plan import Finding, Plan, SwitchValue
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
-def page(plan: Plan, origins: Mapping[str, str], values: Mapping[str, Any], shipped: PurePath, scale: Scale) -> str:
+def page(
+    plan: Plan,
+    origins: Mapping[str, str],
+    values: Mapping[str, Any],
+    shipped: PurePath,
+    scale: Scale,
+    *,
+    sides: Sequence[Html] = (),
+) -> str:
     """The whole document.
 
     origins, values, shipped: as for the plan's text. scale: what the memory is held against.
+    sides: sections about more than this plan, below its findings.
     """
     title = f"{plan.recipe or 'no recipe'}: {plan.model}"
     head = tag(
@@ -35,8 +44,9 @@ def page(plan: Plan, origins: Mapping[str, str], values: Mapping[str, Any], ship
         tag("title", title),
         tag("style", Html(STYLE)),
     )
-    parts = (*_sizes(plan, scale), *_findings(plan.findings), *_switches(plan.switches), _command(plan))
-    body = tag("body", _header(plan, title), *parts, _configuration(origins, values, shipped))
+    found = (*_sizes(plan, scale), *_findings(plan.findings), *sides)
+    told = (*_switches(plan.switches), _command(plan), _configuration(origins, values, shipped))
+    body = tag("body", _header(plan, title), *found, *told)
     return f"<!DOCTYPE html>\n{tag('html', head, body, lang='en')}\n"
 
 
@@ -52,17 +62,13 @@ def _header(plan: Plan, title: str) -> Html:
     )
 
 
-def _section(title: str, *content: str) -> Html:
-    return tag("section", tag("h2", title), *content)
-
-
 def _sizes(plan: Plan, scale: Scale) -> Iterator[Html]:
     if plan.budget.terms:
-        yield _section("memory of one rank", bar(plan.budget, scale), *_memory(plan.budget, scale))
+        yield section("memory of one rank", bar(plan.budget, scale), *_memory(plan.budget, scale))
     if plan.capacity is not None:
         rows = reversed(list(capacity_rows(plan.capacity)))
         cells = [tag("div", tag("dt", label), _value(shown)) for label, shown in rows]
-        yield _section("KV cache", tag("dl", *cells))
+        yield section("KV cache", tag("dl", *cells))
 
 
 def _value(shown: str) -> Html:
@@ -111,7 +117,7 @@ def _findings(findings: Sequence[Finding]) -> Iterator[Html]:
                 said = [tag("p", mark, " ", tag("b", finding.rule), f" at {finding.where}"), tag("p", finding.message)]
                 said += [tag("p", tag("b", "fix "), finding.fix, class_="soft")] if finding.fix else []
                 items.append(tag("li", *said))
-    yield _section("findings", tag("ul", *items, class_="findings"))
+    yield section("findings", tag("ul", *items, class_="findings"))
 
 
 def _switches(switches: Sequence[SwitchValue]) -> Iterator[Html]:
@@ -120,13 +126,13 @@ def _switches(switches: Sequence[SwitchValue]) -> Iterator[Html]:
         for switch in switches
     ]
     if rows:
-        yield _section("switches", table(*rows, head=("switch", "value", "why"), class_="switches"))
+        yield section("switches", table(*rows, head=("switch", "value", "why"), class_="switches"))
 
 
 def _command(plan: Plan) -> Html:
     variables = "\n".join(f"{name}={shlex.quote(value)}" for name, value in plan.env.items())
     inherited = tag("p", f"inherits {' '.join(plan.inherit)}", class_="soft")
-    return _section("engine", tag("pre", by_option(plan.argv)), tag("pre", variables), inherited)
+    return section("engine", tag("pre", by_option(plan.argv)), tag("pre", variables), inherited)
 
 
 def _configuration(origins: Mapping[str, str], values: Mapping[str, Any], shipped: PurePath) -> Html:
@@ -135,4 +141,4 @@ def _configuration(origins: Mapping[str, str], values: Mapping[str, Any], shippe
         for key, origin in origins.items()
         if origin != "default"
     ]
-    return _section("configuration, by what set it", table(*rows, head=("option", "value", "set by")))
+    return section("configuration, by what set it", table(*rows, head=("option", "value", "set by")))

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
+from toolkit.display.words import joined, words
 from toolkit.planning.budget import Budget
 from toolkit.planning.plan import Capacity, Finding, Plan, Severity, SwitchValue
 
@@ -29,35 +30,34 @@ def render(
 ) -> Iterator[RenderableType]:
     """The plan's parts in reading order: findings and verdict last, where the eye ends.
 
-    A rich Text is a line to be pasted, which `page` must not break; everything else is laid out to the width.
+    A rich Text is a line to be pasted, which `page.laid_out` does not break; everything else is laid out to the width.
     origins: by dotted key. values: the configuration as nested plain data.
     shipped: the toolkit's own configuration folder, which origins are named relative to.
     """
-    from rich.text import Text
-
     first = f"{plan.recipe or 'no recipe'}: {plan.model} on engine={plan.engine} at {plan.server.url}"
-    yield Text(f"{first}\n{'=' * len(first)}", style="bold")
+    yield words(f"{first}\n{'=' * len(first)}", style="bold")
     yield from _configuration(origins, values, shipped)
     yield from _command(plan)
     yield from _sizes(plan)
     yield from _switches(plan.switches)
     yield from findings(plan.findings)
     verdict = "refused: serve would not start this plan" if plan.refused else "this plan can be served"
-    yield Text("")
-    yield Text(verdict, style="bold red" if plan.refused else "bold green")
+    yield words("")
+    yield words(verdict, style="bold red" if plan.refused else "bold green")
 
 
 def findings(found: Sequence[Finding]) -> Iterator[RenderableType]:
     """What was found, the gravest last: the rule and where, what is wrong, and the fix."""
-    from rich.text import Text
-
     if found:
         yield from heading("findings")
     for severity, (label, style) in MARKS.items():
         for names, finding in _alike([finding for finding in found if finding.severity is severity]):
-            said = [Text.assemble((names, "bold"), f" at {finding.where}" if finding.where else ""), finding.message]
+            said = [
+                joined(words(names, "bold"), words(f" at {finding.where}" if finding.where else "")),
+                finding.message,
+            ]
             said += [f"fix: {finding.fix}"] if finding.fix else []
-            yield aligned(((Text(label if not row else "", style), line) for row, line in enumerate(said)), 7)
+            yield aligned(((words(label if not row else "", style), line) for row, line in enumerate(said)), 7)
 
 
 def _alike(found: Sequence[Finding]) -> Iterator[tuple[str, Finding]]:
@@ -96,22 +96,18 @@ def origin_text(origin: str, shipped: PurePath) -> str:
 def _configuration(
     origins: Mapping[str, str], values: Mapping[str, Any], shipped: PurePath
 ) -> Iterator[RenderableType]:
-    from rich.text import Text
-
     chosen = {key: origin for key, origin in origins.items() if origin != "default"}
     width = max(map(len, chosen), default=0)
     yield from heading("configuration, by what set it")
     for origin in dict.fromkeys(chosen.values()):
-        yield Text(f"  {origin_text(origin, shipped)}", style="cyan")
+        yield words(f"  {origin_text(origin, shipped)}", style="cyan")
         rows = ((key, value_text(at(values, key))) for key, setter in chosen.items() if setter == origin)
         yield aligned(rows, width, indent=4)
 
 
 def _command(plan: Plan) -> Iterator[RenderableType]:
-    from rich.text import Text
-
     yield from heading("engine")
-    yield Text(f"  {by_option(plan.argv)}")
+    yield words(f"  {by_option(plan.argv)}")
     variables = [f"{name}={shlex.quote(value)}" for name, value in plan.env.items()]
     yield aligned([("sets", " ".join(variables)), ("inherits", " ".join(plan.inherit))], 8)
 
@@ -137,7 +133,6 @@ def _memory(budget: Budget) -> RenderableType:
     """Each term with its margin and source, the sum, and what has no number."""
     from rich.padding import Padding
     from rich.table import Table
-    from rich.text import Text
 
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(overflow="fold")
@@ -147,11 +142,11 @@ def _memory(budget: Budget) -> RenderableType:
     purposes = budget.by_purpose()
     for purpose, term in zip(purposes, budget.terms, strict=True):
         margin = f"+{term.margin:.0%}" if term.margin else ""
-        table.add_row(Text(purpose), f"{gib(term.bytes)} GiB", margin, Text(term.source))
+        table.add_row(words(purpose), f"{gib(term.bytes)} GiB", margin, words(term.source))
     most = f"up to {gib(budget.most())} GiB with all margins"
-    table.add_row(Text("together", style="bold"), f"{gib(budget.total())} GiB", "", Text(most))
+    table.add_row(words("together", style="bold"), f"{gib(budget.total())} GiB", "", words(most))
     if budget.unknown:
-        table.add_row(Text("not counted"), "no number", "", Text(", ".join(budget.unknown)))
+        table.add_row(words("not counted"), "no number", "", words(", ".join(budget.unknown)))
     return Padding(table, (0, 0, 0, 2))
 
 
@@ -184,21 +179,18 @@ def _switches(switches: Iterable[SwitchValue]) -> Iterator[RenderableType]:
 
 def heading(text: str) -> Iterator[RenderableType]:
     """A section's title below an empty line."""
-    from rich.text import Text
-
-    yield Text("")
-    yield Text(text, style="bold")
+    yield words("")
+    yield words(text, style="bold")
 
 
 def aligned(rows: Iterable[tuple[Any, Any]], width: int, indent: int = 2) -> RenderableType:
     """Two columns, the first of a fixed width; long texts of the second hang under their beginning."""
     from rich.padding import Padding
     from rich.table import Table
-    from rich.text import Text
 
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(width=width, overflow="fold")
     table.add_column(overflow="fold")
     for row in rows:
-        table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))  # a bracket is no markup
+        table.add_row(*(words(cell) if isinstance(cell, str) else cell for cell in row))
     return Padding(table, (0, 0, 0, indent))

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from toolkit.display.words import joined, words
 from toolkit.native.check.finding import Finding
 from toolkit.native.names import parse
 from toolkit.native.report.gpu import V100
@@ -23,21 +24,19 @@ _OTHERS = 2
 
 def render(reports: Sequence[KernelReport], findings: Sequence[Finding]) -> Iterator[RenderableType]:
     """The report's parts in reading order: findings and verdict last, where the eye ends."""
-    from rich.text import Text
-
     rates = f"{V100.dram / 1e9:.0f} GB/s, {V100.tensor / 1e12:.0f} TFLOP/s tensor, {V100.fp32 / 1e12:.1f} TFLOP/s FP32"
-    yield Text(f"{len(reports)} kernels on a {V100.name}: {rates}", style="bold")
+    yield words(f"{len(reports)} kernels on a {V100.name}: {rates}", style="bold")
     for operation, group in groupby(reports, key=lambda report: parse(report.name).operation):
-        yield Text("")
+        yield words("")
         yield _table(operation, tuple(group))
     if findings:
-        yield Text("\nfindings", style="bold underline")
+        yield words("\nfindings", style="bold underline")
     for fix, alike in groupby(findings, key=lambda finding: finding.fix):
         for finding in alike:
-            yield Text.assemble((f"{finding.rule} ", "bold red"), f"{finding.where}: {finding.message}")
-        yield Text(f"  fix: {fix}", style="cyan")
+            yield joined(words(f"{finding.rule} ", "bold red"), words(f"{finding.where}: {finding.message}"))
+        yield words(f"  fix: {fix}", style="cyan")
     verdict = f"{len(findings)} findings" if findings else "nothing to object to"
-    yield Text(f"\n{verdict}", style="bold red" if findings else "bold green")
+    yield words(f"\n{verdict}", style="bold red" if findings else "bold green")
 
 
 def _table(operation: str, reports: Sequence[KernelReport]) -> Table:

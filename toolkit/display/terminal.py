@@ -9,6 +9,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, TextIO
 
 from toolkit.checkpoint.progress import Progress
+from toolkit.display.plain import visible
+from toolkit.display.words import joined, words
 from toolkit.serving.reporter import Reporter
 
 if TYPE_CHECKING:
@@ -122,7 +124,7 @@ class PlainReporter:
 
     def _line(self, text: str) -> None:
         with suppress(OSError):  # a terminal that was closed must keep no engine from being stopped
-            self._write(text)
+            self._write(visible(text))
 
     def _write(self, text: str) -> None:
         print(text, file=self._stream, flush=True)
@@ -179,12 +181,8 @@ class LiveReporter(PlainReporter):
             self._phase = ""
 
     def _show(self, line: str) -> None:
-        from rich.text import Text
-
         room = max(0, self._console.width - len(self._phase) - 8)
-        self._status.update(Text.assemble(self._phase, ("  " + line[:room], "dim")))
+        self._status.update(joined(words(self._phase), words("  " + line[:room], "dim")))
 
     def _write(self, text: str) -> None:
-        from rich.text import Text
-
-        self._console.print(Text(text), soft_wrap=True)
+        self._console.print(words(text), soft_wrap=True)
