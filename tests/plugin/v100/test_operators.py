@@ -32,6 +32,13 @@ def test_a_probe_answers_and_a_refusal_is_its_one_sentence(report: dict[str, Any
             assert found["called"] == ["refusal", f"{name} is {state.kind.value} on SM70: {state.note}"]
 
 
+def test_vllms_own_wrappers_of_caches_and_merges_reach_ours(run: Run) -> None:
+    found = last_json(run("wrappers", VOLTA_TEST_GPUS="7.0", VOLTA_PLATFORM="v100"))
+    assert found["right"] == [True, True, True]
+    names = ("reshape_and_cache", "reshape_and_cache_flash", "swap_blocks", "swap_blocks_batch")
+    assert found["called"] == ["_C::merge_attn_states", *(f"_C_cache_ops::{name}" for name in names)]
+
+
 def test_the_attention_kernels_e4m3_helper_decodes_all_256_codes(run: Run) -> None:
     found = last_json(run("e4m3", VOLTA_TEST_GPUS="7.0", VOLTA_PLATFORM="v100", TRITON_INTERPRET="1"))
     assert found["different"] == []
