@@ -3,7 +3,8 @@
 usage: python benchmarks/native_build.py [--jobs N] [--json FILE]
 
 Wall time is what a user waits for; CPU time (user and system, all processes) is what the work costs, whatever else the
-machine does. The device compiler is fetched beforehand. The calls alone: benchmarks/native_calls.py.
+machine does, up to what cores that share their units take from each other; the load stands beside both. The device
+compiler is fetched beforehand. The calls alone: benchmarks/native_calls.py.
 """
 
 from __future__ import annotations
@@ -38,11 +39,12 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Step:
-    """What was done, and its seconds."""
+    """What was done, its seconds, and the machine's load (one-minute average, all programs) as it ended."""
 
     name: str
     wall: float
     cpu: float
+    load: float
 
 
 def cpu() -> float:
@@ -55,8 +57,9 @@ def timed(name: str, steps: list[Step], work: Callable[[], Result]) -> Result:
     """Do the work; print and keep how long it took."""
     wall, before = time.monotonic(), cpu()
     result = work()
-    steps.append(Step(name, time.monotonic() - wall, cpu() - before))
-    print(f"{name:32} {steps[-1].wall:6.1f} s  CPU {steps[-1].cpu:6.1f} s", flush=True)
+    step = Step(name, time.monotonic() - wall, cpu() - before, os.getloadavg()[0])
+    steps.append(step)
+    print(f"{name:32} {step.wall:6.1f} s  CPU {step.cpu:6.1f} s  load {step.load:4.1f}", flush=True)
     return result
 
 
@@ -111,12 +114,11 @@ def main() -> int:
     steps, same = builds(args.jobs)
     calls = calls_us()
     if args.json:
-        machine = {
-            "cores": len(os.sched_getaffinity(0)),
-            "python": platform.python_version(),
-            "load": os.getloadavg()[0],
-        }
-        seconds = [asdict(step) | {"wall": round(step.wall, 1), "cpu": round(step.cpu, 1)} for step in steps]
+        machine = {"cores": len(os.sched_getaffinity(0)), "python": platform.python_version()}
+        seconds = [
+            {name: value if name == "name" else round(value, 1) for name, value in asdict(step).items()}
+            for step in steps
+        ]
         record = {"machine": machine, "seconds": seconds, "same_bytes": same}
         record["call_us"] = {name: round(value, 2) for name, value in calls.items()}
         args.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
