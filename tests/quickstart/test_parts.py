@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import tomllib
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from scikit_build_core.build._editable import package_search_dirs
 
 from toolkit.setup import lock, space
 from toolkit.setup.__main__ import command
-from toolkit.setup.causes import cause, package
+from toolkit.setup.causes import NO_BUILD, cause, package
+from toolkit.setup.progress import Progress
 from toolkit.setup.stamp import python_version
+
+REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize(
@@ -74,6 +80,42 @@ def test_a_version_that_the_configuration_forbids() -> None:
     assert known.why == "pip's configuration forbids the version"
 
 
+def test_a_version_that_no_index_has_is_not_taken_for_forbidden() -> None:
+    said = (
+        "ERROR: Cannot install a==2 because these package versions have conflicting dependencies.\n"
+        "    The user requested a==2\n    The user requested (constraint) a<=3\n"
+        "Additionally, some packages in these conflicts have no matching distributions available for your "
+        "environment:\n"
+        "    a\nERROR: ResolutionImpossible: see"
+    )
+    known = cause(said)
+    assert known is not None
+    assert (known.why, package(said)) == (NO_BUILD[0], "a==2")
+
+
+def test_progress_names_what_is_downloaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = StringIO()
+    terminal.isatty = lambda: True  # type: ignore[method-assign]
+    monkeypatch.setattr("sys.stderr", terminal)
+    progress = Progress(total=1)
+    with progress.phase("the engine"):
+        for line in (
+            "Collecting torch==2.10.0 (from -r v100.txt (line 9))\n",
+            "  Downloading torch-2.10.0-cp311-cp311-manylinux_2_28_x86_64.whl (915.6 MB)\n",
+            "Collecting numpy==2\n",
+            "Installing collected packages: numpy, torch\n",
+        ):
+            progress.heard(line)
+    drawn = terminal.getvalue().split("\r\x1b[K")
+    title = "quickstart: [1/1] the engine"
+    assert drawn[2:6] == [
+        f"{title}: 1 package found",
+        f"{title}: 1 package found, downloading torch-2.10.0 (915.6 MB)",
+        f"{title}: 2 packages found",
+        f"{title}: unpacking 2 packages",
+    ]
+
+
 def test_an_unknown_failure_has_no_cause() -> None:
     assert cause("error: subprocess-exited-with-error") is None
     assert package("nothing") == ""
@@ -105,6 +147,17 @@ def test_other_verbs_get_no_recipe() -> None:
 def test_python_version_of_an_environment(tmp_path: Path, text: str, version: str | None) -> None:
     (tmp_path / "pyvenv.cfg").write_text(text)
     assert python_version(tmp_path) == version
+
+
+def test_an_editable_install_takes_no_folder_beside_the_checkout_into_the_import_path(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(REPOSITORY)
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
+    taken = {Path(path) for path in package_search_dirs(project["tool"]["scikit-build"]["wheel"]["packages"])}
+    assert REPOSITORY in taken
+    assert all(path.is_relative_to(REPOSITORY) for path in taken)
+    assert [module for path in taken - {REPOSITORY} for module in path.rglob("*.py")] == []
 
 
 def test_locks_of_several_pythons_are_merged_with_markers() -> None:

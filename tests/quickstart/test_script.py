@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -196,7 +197,10 @@ def test_a_package_that_the_index_lacks_is_named(installed: Checkout) -> None:
     )
 
 
-def test_torch_comes_from_its_own_index_where_the_configured_one_lacks_it(installed: Checkout, tmp_path: Path) -> None:
+@pytest.mark.parametrize("constraint", [None, "torch<=10"], ids=str)
+def test_torch_comes_from_its_own_index_where_the_configured_one_lacks_it(
+    installed: Checkout, tmp_path: Path, constraint: str | None
+) -> None:
     own = tmp_path / "own index/torch"
     own.mkdir(parents=True)
     tiny_wheel(own, "torch", "9.9+cpu", {"torch.py": "VERSION = '9.9+cpu'\n"})
@@ -204,6 +208,9 @@ def test_torch_comes_from_its_own_index_where_the_configured_one_lacks_it(instal
     installed.edit("toolkit/setup/pip.py", "https://download.pytorch.org/whl/cpu", own.parent.as_uri())
     installed.edit("requirements/cpu.txt", "tiny-engine==1\n", "tiny-engine==1\ntorch==9.9+cpu\n")
     installed.settings = {"PIP_NO_INDEX": "0", "PIP_INDEX_URL": (tmp_path / "empty").as_uri()}
+    if constraint is not None:  # pip then speaks of a conflict
+        (tmp_path / "constraints.txt").write_text(constraint)
+        installed.settings["PIP_CONSTRAINT"] = str(tmp_path / "constraints.txt")
     result = installed.run("setup")
     assert result.returncode == 0, result.stderr
     assert "[3/6] torch==9.9+cpu: " in result.stderr
@@ -227,6 +234,15 @@ def test_a_wrong_installation_is_not_stamped(installed: Checkout) -> None:
     wrong = "the toolkit's entry point is not in vllm.general_plugins"
     assert first_line(result) == f"error: the installation is not right: {wrong}"
     assert not (installed.root / ".venv/.installed-cpu").exists()
+    typed = result.stderr.partition("fix: ")[2].partition(", and run")[0]
+    assert shlex.split(typed) == ["rm", "-r", str(installed.root / ".venv")]
+
+
+def test_a_path_beyond_ascii_is_read_whatever_the_locale_says(checkout: Checkout) -> None:
+    checkout.root = checkout.root.rename(checkout.root.with_name("my ä 模"))
+    checkout.settings = {"LC_ALL": "C"}
+    result = checkout.run("serve")
+    assert result.returncode == 0, result.stderr
 
 
 def test_a_read_only_checkout_is_refused_in_words(checkout: Checkout) -> None:

@@ -58,6 +58,15 @@ def stop(number: int, _frame: FrameType | None) -> None:
     raise Stopped(number)
 
 
+def let_pythons_read(root: Path) -> None:
+    """Let the environment's Python read the file that leads to this checkout.
+
+    Python 3.11 and 3.12 decode it as the locale says, and LC_ALL=C knows no letter beyond ASCII.
+    """
+    if not str(root).isascii() and os.environ.get("LC_ALL") in ("C", "POSIX"):
+        os.environ["LC_ALL"] = "C.UTF-8"
+
+
 def verbs() -> list[str]:
     """The toolkit's verbs, which are its console scripts."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -138,6 +147,7 @@ def main() -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, stop)
+    let_pythons_read(ROOT)
     try:
         return run(sys.argv[1:])
     except ToolkitError as error:

@@ -15,6 +15,10 @@ class Cause:
     fix: str
 
 
+NO_BUILD = (
+    "the package index has no build of it for this machine and this Python",
+    "use Linux on x86-64 with Python 3.11, 3.12, 3.13 or 3.14, or an index that mirrors PyPI in full",
+)
 CAUSES = (
     Cause(
         r"No space left on device|Disk quota exceeded|Errno 28|Errno 122",
@@ -44,16 +48,13 @@ CAUSES = (
         "the package index refused the request",
         "check the index's address and password in pip's configuration",
     ),
+    Cause(r"no matching distributions available", *NO_BUILD),  # said in the words of a conflict, where there is none
     Cause(
         r"ResolutionImpossible|\(constraint\)",
         "pip's configuration forbids the version",
         "unset PIP_CONSTRAINT, or look for `constraint` in `pip config list`",
     ),
-    Cause(
-        r"No matching distribution found|Could not find a version",
-        "the package index has no build of it for this machine and this Python",
-        "use Linux on x86-64 with Python 3.11, 3.12 or 3.13, or an index that mirrors PyPI in full",
-    ),
+    Cause(r"No matching distribution found|Could not find a version", *NO_BUILD),
     Cause(r"Permission denied|Read-only file system", "a folder cannot be written", "see the log for its name"),
 )
 
@@ -61,6 +62,7 @@ CAUSES = (
 PACKAGE = (
     r"No matching distribution found for ([^\s;(]+)",
     r"satisfies the requirement ([^\s;(]+)",
+    r"The user requested ([^\s;(]+)",
     r"Failed to build ([^\s;(]+)",
     r"(?:Collecting|Downloading) ([^\s;(]+)",
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -105,5 +106,5 @@ def _check(place: Place, parts: Sequence[str]) -> None:
             f"the installation is not right: {first}",
             where=str(place.venv),
             why="\n       ".join(others),
-            fix=f"rm -r {place.venv}, and run the same command again",
+            fix=f"rm -r {shlex.quote(str(place.venv))}, and run the same command again",
         )

@@ -13,7 +13,8 @@ from toolkit.setup.place import Place
 
 # PyTorch's own index, asked for torch's CPU build where the configured index has none.
 TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
-ABSENT = "No matching distribution found"
+# What pip says where the index has none; the second where a constraint names the package as well.
+ABSENT = ("No matching distribution found", "no matching distributions available")
 TAIL = 12  # lines of the log shown after a failure
 # Settings of the user's pip that would install something else, or elsewhere than into our environment.
 CHANGING = (
@@ -56,7 +57,7 @@ class Pip:
     def install_torch(self, requirement: str) -> None:
         """Install torch's CPU build from the configured index, or else from PyTorch's own."""
         code, said = self._run([requirement])
-        if code != 0 and ABSENT in said:
+        if code != 0 and any(absent in said for absent in ABSENT):
             code, said = self._run(["--index-url", TORCH_INDEX, requirement])
         if code != 0:
             raise self._failure(code, said)

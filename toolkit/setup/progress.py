@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -42,11 +43,16 @@ class Progress:
         """Take note of a line that pip said."""
         if line.startswith("Collecting "):
             self._found += 1
-            self._draw(f"{self._title}: {self._found} packages found")
+            self._draw(f"{self._title}: {self._packages()} found")
+        elif download := re.match(r"\s*Downloading ([^-\s]+-[^-\s]+)\S* (\(.*\))", line):
+            self._draw(f"{self._title}: {self._packages()} found, downloading {' '.join(download.groups())}")
         elif line.startswith("Installing collected packages"):
-            self._draw(f"{self._title}: unpacking {self._found} packages")
+            self._draw(f"{self._title}: unpacking {self._packages()}")
         elif line.startswith("WARNING: Retrying"):
             self._draw(f"{self._title}: the package index does not answer, asking again")
+
+    def _packages(self) -> str:
+        return "1 package" if self._found == 1 else f"{self._found} packages"
 
     def _draw(self, text: str) -> None:
         if sys.stderr.isatty():
