@@ -5,6 +5,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import time
 
 import pytest
 from harness import gone, helper_pids, marked, standin_argv
@@ -112,6 +113,15 @@ def test_a_signal_while_starting_stops_it(case):
     assert run.carry_out().exit_code == 130
     assert gone(helpers)
     assert run.answers == []
+    run.assert_nothing_left()
+
+
+def test_an_engine_that_hears_nothing_while_it_starts_is_killed_long_before_the_grace(case):
+    run = case(ready="never", grace_s=600.0, ignore_term=True, children=["session"])
+    run.signal_when(lambda: bool(helper_pids(run.folder.log, 1)), signal.SIGINT)
+    begun = time.monotonic()
+    assert run.carry_out().exit_code == 130
+    assert time.monotonic() - begun < 60
     run.assert_nothing_left()
 
 

@@ -44,6 +44,9 @@ MEASURE_S = 1.0
 DEATH_FIRST_S = 0.5
 """A failed question waits this long for the news that the engine died, which is then the better explanation."""
 PORT_FREE_S = 2.0
+UNANSWERED_GRACE_S = 3.0
+"""The longest polite stop of an engine that has not answered yet: it has nothing to finish, and while it loads it may
+hear no signal at all."""
 
 
 Work = Callable[[Client, threading.Event], None]
@@ -166,11 +169,12 @@ class Supervisor:
         survivors: tuple[proc.Process, ...] = ()
         if self._engine is not None:
             if not self._gone:
+                answered = self._state.current.state is State.ready
                 self._timings.begin("stopping")
                 self._reporter.phase("stopping")
                 self._move(State.stopping)
                 self._engine.terminate()
-                self._await_gone(self._engine)
+                self._await_gone(self._engine, float("inf") if answered else UNANSWERED_GRACE_S)
             survivors = self._engine.make_sure()
             self._check_port()
         self._timings.end()
@@ -194,13 +198,17 @@ class Supervisor:
             raise warden_lost()
         return event
 
-    def _await_gone(self, engine: process.EngineProcess | None) -> None:
-        """Wait until not one process is left; a signal meanwhile kills them."""
-        deadline = time.monotonic() + self._request.launch.grace_s + process.LOST_S
+    def _await_gone(self, engine: process.EngineProcess | None, patience_s: float = float("inf")) -> None:
+        """Wait until not one process is left; a signal meanwhile, or the end of our patience, kills them."""
+        begun = time.monotonic()
+        deadline = begun + self._request.launch.grace_s + process.LOST_S
         while not self._gone and time.monotonic() < deadline:
             try:
                 event = self._inbox.get(timeout=TICK_S)
             except Empty:
+                if engine is not None and time.monotonic() - begun >= patience_s:
+                    engine.kill()
+                    patience_s = float("inf")
                 continue
             self._gone = isinstance(event, (EngineGone, WardenLost))
             if isinstance(event, Signalled) and engine is not None:
