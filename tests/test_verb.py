@@ -14,12 +14,13 @@ import yaml
 sys.path.insert(0, str(Path(__file__).parent / "config"))
 import cli
 
-from toolkit import jobs, verb
+from toolkit import __version__, jobs, verb
 from toolkit.config.composed import Composed
 from toolkit.config.schema.verbs import PlanConfig
 from toolkit.errors import CheckFailedError, RefusedError
 
 TINY = "+recipe=tiny_random_cpu"
+VERBS = sorted(path.stem for path in (cli.REPOSITORY / "conf").glob("*.yaml") if path.stem != "deployment")
 
 
 def plans_of(text: str) -> list[dict]:
@@ -54,9 +55,7 @@ runpy.run_module(f"toolkit.{sys.argv[0]}", run_name="__main__")
 """
 
 
-@pytest.mark.parametrize(
-    "name", [path.stem for path in (cli.REPOSITORY / "conf").glob("*.yaml") if path.stem != "deployment"]
-)
+@pytest.mark.parametrize("name", VERBS)
 def test_a_python_outside_the_environment_is_told_so(name):
     result = subprocess.run(
         [sys.executable, "-c", WITHOUT_LIBRARIES, name], capture_output=True, text=True, check=False, cwd=cli.REPOSITORY
@@ -239,13 +238,41 @@ class TestServices:
         assert result.returncode == 0
         assert "| recipe/smollm2_cpu" in result.stdout
 
-    @pytest.mark.parametrize("name", ["plan", "serve", "status", "stop"])
+    @pytest.mark.parametrize("name", ["plan", "serve"])
     def test_help(self, name):
         result = cli.call(name, "--help")
         assert (result.returncode, result.stderr) == (0, "")
         assert cli.first_line(result.stdout) == f"toolkit-{name} [+recipe=NAME] [GROUP=NAME] [OPTION=VALUE] ..."
         assert "kv: float16, fp8_e4m3, fp8_e5m2\n" in result.stdout
         assert "output: text\n" in result.stdout
+
+    @pytest.mark.parametrize("name", ["status", "stop", "gc", "verify", "build", "check_wheel", "report"])
+    def test_help_of_a_verb_that_takes_no_recipe(self, name):
+        result = cli.call(name, "--help")
+        assert (result.returncode, result.stderr) == (0, "")
+        assert cli.first_line(result.stdout) == f"toolkit-{name} [OPTION=VALUE] ..."
+        assert "recipe" not in result.stdout
+        assert "output: text\n" in result.stdout
+
+    @pytest.mark.parametrize("name", VERBS)
+    def test_help_says_what_a_verb_does(self, name):
+        summary = cli.call(name, "--help").stdout.splitlines()[2]
+        said = (cli.REPOSITORY / f"toolkit/{name}.py").read_text(encoding="utf-8").splitlines()[0]
+        assert summary
+        assert summary.lower() in said.lower()
+
+    @pytest.mark.parametrize("name", ["gc", "stop"])
+    def test_a_recipe_for_a_verb_that_takes_none(self, name):
+        result = cli.call(name, "+recipe=smollm2_cpu")
+        assert (result.returncode, result.stdout) == (2, "")
+        assert result.stderr == (
+            f"error: {name} takes no recipe\n  where: +recipe=smollm2_cpu\n"
+            f"  fix: leave it out; toolkit-{name} --help lists the options\n"
+        )
+
+    def test_version(self):
+        result = cli.call("plan", "--version")
+        assert (result.returncode, result.stdout, result.stderr) == (0, f"volta-toolkit {__version__}\n", "")
 
     def test_hydra_help(self):
         result = cli.call("plan", "--hydra-help")

@@ -5,16 +5,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from toolkit import __version__
 from toolkit.config.composed import Composed
 from toolkit.config.composing import compose
 from toolkit.errors import ConfigurationError, ToolkitError
 from toolkit.jobs import Sweep, run_job, told
-from toolkit.streams import complete_streams, drop_output, writing
+from toolkit.streams import complete_streams, drop_output, say, writing
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
+
+    from toolkit.config.command_line import CommandLine
 
 Root = TypeVar("Root")
 LIBRARIES = frozenset({"hydra", "omegaconf", "antlr4", "yaml", "platformdirs", "rich"})
@@ -75,6 +78,22 @@ def _outside_the_environment(verb: str, library: str) -> ToolkitError:
     )
 
 
+def _command_line(verb: str, schema: type[Any]) -> CommandLine:
+    """What was typed, with Hydra ready for it."""
+    from toolkit.config.command_line import read_command_line
+    from toolkit.config.composition import prepare
+    from toolkit.config.schema.verbs import DeploymentConfig
+    from toolkit.config.search_path import shipped_conf
+
+    line = read_command_line(sys.argv[1:], shipped_conf())
+    recipe = next((text for text in line.overrides if text.startswith("+recipe=")), None)
+    if recipe and not issubclass(schema, DeploymentConfig):
+        fix = f"leave it out; toolkit-{verb} --help lists the options"
+        raise ConfigurationError(f"{verb} takes no recipe", where=recipe, fix=fix)
+    prepare(verb, schema)
+    return line
+
+
 def _compose_and_run(
     name: str, schema: type[Root], task: Callable[[Composed[Root]], int], sweep: Sweep[Root] | None
 ) -> int:
@@ -84,14 +103,14 @@ def _compose_and_run(
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
 
-    from toolkit.config.command_line import read_command_line
-    from toolkit.config.composition import prepare
+    from toolkit.config.help import settings_of_help
     from toolkit.config.hydra_errors import explain
-    from toolkit.config.search_path import shipped_conf
     from toolkit.config.services import let_hydra
 
-    line = read_command_line(sys.argv[1:], shipped_conf())
-    prepare(name, schema)
+    if "--version" in sys.argv[1:]:  # Hydra would tell its own
+        say(f"volta-toolkit {__version__}")
+        return 0
+    line = _command_line(name, schema)
     codes: list[int] = []
 
     def one(job: DictConfig) -> None:
@@ -103,7 +122,7 @@ def _compose_and_run(
         return task(compose(name, schema, line))
     try:
         with writing():
-            let_hydra(name, line, one)
+            let_hydra(name, line, one, settings_of_help(sys.modules[task.__module__].__doc__, schema))
     except _SweepStoppedError as stopped:
         return stopped.code
     except (HydraException, OmegaConfBaseException, ValueError) as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 QUIET = (
-    "hydra/help=toolkit",
     "hydra/job_logging=none",
     "hydra/hydra_logging=none",
     "hydra.output_subdir=null",
@@ -27,8 +26,11 @@ QUIET = (
 """Hydra's services leave no files behind: run folders are made by the verbs that need them."""
 
 
-def let_hydra(name: str, line: CommandLine, job: Callable[[DictConfig], None]) -> None:
-    """Let Hydra itself do what was asked for: a sweep, `--cfg`, `--info`, `--help`, shell completion."""
+def let_hydra(name: str, line: CommandLine, job: Callable[[DictConfig], None], help_: Sequence[str]) -> None:
+    """Let Hydra itself do what was asked for: a sweep, `--cfg`, `--info`, `--help`, shell completion.
+
+    help_: the settings of what `--help` prints.
+    """
     from hydra import version
     from hydra._internal.utils import _run_hydra, get_args_parser
     from hydra.conf import HydraConf
@@ -42,7 +44,7 @@ def let_hydra(name: str, line: CommandLine, job: Callable[[DictConfig], None]) -
         if arguments.shell_completion:
             _complete(arguments)
         else:
-            ours = [*QUIET, f"hydra.sweep.dir='{scratch}'", f"hydra.job.name={name}"]
+            ours = [*QUIET, *help_, f"hydra.sweep.dir='{scratch}'", f"hydra.job.name={name}"]
             arguments.overrides = [*ours, *arguments.overrides]
         _run_hydra(arguments, get_args_parser(), job, str(shipped_conf()), line.config_name or name)
 
