@@ -18,6 +18,16 @@ def products(scheme):
     return ("checkpoint", f"engine=v100 has no product for {scheme} weights yet", SIXTEEN)
 
 
+def attention(name):
+    message = f"engine=v100 computes attention by TRITON_ATTN, and not by {name}"
+    return ("engine.extra_arguments", message, "leave --attention-backend out")
+
+
+def compiled(name):
+    message = f"engine=v100 has no kernels for {name}: vLLM compiles them with TileLang at the start"
+    return ("checkpoint", message, "use another model")
+
+
 def no_shapes(rule):
     return waits(rule, "checkpoint", "the model's shapes are not known", on_v100(), checkpoint=NOTHING, machine=gpus)
 
@@ -39,5 +49,22 @@ CASES = [
     Case("route-drafts", DRAFTS, on_v100(**DFLASH2), machine=gpus),
     Case("route-drafts", None, on_v100(speculative__method="ngram", speculative__tokens=3), machine=gpus),
     Case("route-drafts", None, config(**DFLASH2)),
+    *(
+        Case("route-attention", attention(name), on_v100(engine__extra_arguments=arguments), machine=gpus)
+        for name, arguments in (
+            ("FLASH_ATTN", ["--attention-backend", "FLASH_ATTN"]),
+            ("FLASH_ATTN_V100", ["--attention-backend=FLASH_ATTN_V100"]),
+        )
+    ),
+    Case("route-attention", None, on_v100(engine__extra_arguments=["--attention-backend=TRITON_ATTN"]), machine=gpus),
+    Case("route-attention", None, on_v100(), machine=gpus),
+    Case("route-attention", None, config(engine__extra_arguments=["--attention-backend=FLASH_ATTN"])),
+    *(
+        Case("route-just-in-time", compiled(name), on_v100(), cases.facts(config={"architectures": [name]}), gpus)
+        for name in ("DeepseekV4ForCausalLM", "DeepseekV41ForCausalLM", "Glm5NextForConditionalGeneration")
+    ),
+    Case("route-just-in-time", None, on_v100(), llama(), gpus),
+    Case("route-just-in-time", None, on_v100(), NOTHING, gpus),
+    Case("route-just-in-time", None, config(), cases.facts(config={"architectures": ["DeepseekV4ForCausalLM"]})),
 ]
 SEVERITIES = {}

@@ -8,6 +8,7 @@ import layout_cases
 import member_cases
 import model_cases
 import offload_cases
+import parser_cases
 import place_cases
 import recipe_cases
 import route_cases
@@ -25,6 +26,7 @@ SETS = (
     extension_cases,
     member_cases,
     offload_cases,
+    parser_cases,
     route_cases,
 )
 CASES = [case for part in SETS for case in part.CASES]

@@ -20,6 +20,7 @@ from toolkit.planning.rules import (
     model,
     offload,
     parallelism,
+    parsers,
     routes,
     sharding,
     sizes,
@@ -31,7 +32,7 @@ from toolkit.planning.rules.rule import Context, Rule
 
 PLAIN_MODULES = (model, sizes, dtypes, parallelism, switches, arguments, environment)
 """Rules that hold whatever the numbers are."""
-SIZED_MODULES = (attention, weights, drafts, sharding, blocks, offload, gpus, routes)
+SIZED_MODULES = (attention, weights, drafts, sharding, blocks, offload, parsers, gpus, routes)
 """Rules that compute with sizes, and therefore need sizes that mean something."""
 PLAN_MODULES = (*PLAIN_MODULES, *SIZED_MODULES)
 """Rules that every plan is checked by."""

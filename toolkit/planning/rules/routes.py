@@ -8,9 +8,13 @@ from toolkit.config.schema.engine import EngineName
 from toolkit.planning.geometry.model import LayerKind
 from toolkit.planning.geometry.quantization import Scheme
 from toolkit.planning.plan import Severity
+from toolkit.planning.rules.arguments import value_of
 from toolkit.planning.rules.rule import Context, Problem, Rule, no_shapes
 
 PAGE = "docs/v100.md"
+ATTENTION = "TRITON_ATTN"
+BY_TILELANG = ("DeepseekV4", "DeepSeekV4", "Glm5Next")
+"""Beginnings of the architectures whose code in vLLM 0.32 imports TileLang's kernels."""
 
 
 def no_sharded_attention(context: Context) -> Iterator[Problem]:
@@ -52,9 +56,47 @@ def no_block_drafts(context: Context) -> Iterator[Problem]:
         )
 
 
+def no_other_attention(context: Context) -> Iterator[Problem]:
+    """Upstream's other kernels for attention need a newer GPU, and the fork's are not in this engine."""
+    asked = value_of(context.config.engine.extra_arguments, "--attention-backend")
+    if context.config.engine.name is EngineName.v100 and asked is not None and asked != ATTENTION:
+        yield Problem(
+            "engine.extra_arguments",
+            f"engine=v100 computes attention by {ATTENTION}, and not by {asked}",
+            "leave --attention-backend out",
+        )
+
+
+def no_kernels_at_run_time(context: Context) -> Iterator[Problem]:
+    """The hyper-connections of these models are TileLang's, which compiles at the start and fails for SM70."""
+    if context.config.engine.name is not EngineName.v100:
+        return
+    for architecture in context.checkpoint.config.get("architectures") or ():
+        if str(architecture).startswith(BY_TILELANG):
+            yield Problem(
+                "checkpoint",
+                f"engine=v100 has no kernels for {architecture}: vLLM compiles them with TileLang at the start",
+                "use another model",
+            )
+
+
 RULES = (
     Rule("route-dcp", "engine=v100 has attention for this sharding", Severity.refuse, no_sharded_attention, PAGE),
     Rule("route-quantised", "engine=v100 has products for these weights", Severity.refuse, no_quantised_products, PAGE),
     Rule("route-sparse", "engine=v100 has attention for this model", Severity.refuse, no_sparse_attention, PAGE),
     Rule("route-drafts", "engine=v100 serves this draft", Severity.refuse, no_block_drafts, PAGE),
+    Rule(
+        "route-attention",
+        "engine=v100 has the attention that is asked for",
+        Severity.refuse,
+        no_other_attention,
+        "vllm-project/vllm issues 13398, 6173 and 7844; vLLM 0.32 platforms/cuda.py: get_attn_backend_cls",
+    ),
+    Rule(
+        "route-just-in-time",
+        "engine=v100 compiles nothing with TileLang",
+        Severity.refuse,
+        no_kernels_at_run_time,
+        "1CatAI/1Cat-vLLM issues 105, 118 and 237; vLLM 0.32 model_executor/kernels/mhc/tilelang_kernels.py",
+    ),
 )
