@@ -14,8 +14,11 @@ import cases
 from toolkit.display.markup import Html, tag, text
 from toolkit.display.memory_bar import HEIGHT, WIDTH, Scale, bar
 from toolkit.display.plan_html import page
+from toolkit.display.sides_html import beside
 from toolkit.planning.budget import Budget, Place, Term
+from toolkit.planning.compare import Changed, Comparison
 from toolkit.planning.make import make_plan
+from toolkit.planning.plan import Finding, Severity
 
 SHIPPED = PurePosixPath("/toolkit/conf")
 GIB = 2**30
@@ -168,3 +171,46 @@ def test_no_text_stands_inside_the_stretched_drawing():
     assert drawn.all("text") == []
     assert drawn.all("svg")[0]["role"] == "img"
     assert len(drawn.all("title")) == len(drawn.all("rect"))
+
+
+def compared(name: str) -> Comparison:
+    changed = (Changed(name, name, None), Changed("a", 1, 2))
+    capacity = (Changed("tokens", 3000, 2000), Changed("concurrency", 1.5, None))
+    findings = (Changed(name, "refuse", None), Changed("b", "unchecked", "info"))
+    memory = (Changed(name, GIB, 2 * GIB),)
+    return Comparison(name, f"{name} other", changed, capacity, memory, (Changed(name, True, None),), findings)
+
+
+def test_what_differs_stands_in_tables_that_belong_together():
+    found = Reader(beside(compared("mine")))
+    said = found.text
+    for row in (
+        ["tokens", "3,000", "2,000", "+50.0%"],
+        ["full requests at once", "1.50", "unknown"],
+        ["mine", "1.000", "2.000", "-50.0%"],
+        ["mine", "on", "-"],
+        ["mine", "refused", "-"],
+        ["b", "unknown", "note"],
+    ):
+        at = [number for number, word in enumerate(said) if said[number : number + len(row)] == row]
+        assert len(at) == 1, row
+    assert [keys["class"] for keys in found.all("table")] == [
+        "beside", "beside", "beside numbers", "beside numbers", "beside",
+    ]  # fmt: skip
+    nothing = Comparison("a", "b", (), (), (), (), ())
+    assert Reader(beside(nothing)).text == ["beside b", "nothing differs"]
+
+
+def test_a_stranger_beside_a_plan_stays_a_text():
+    clean, found = Reader(beside(compared("mine"))), Reader(beside(compared(EVIL)))
+    assert [name for name, _ in found.seen] == [name for name, _ in clean.seen]
+    assert "".join(found.text).count("<script>alert(1)</script>") > 8
+    page(planned(), {}, {}, SHIPPED, Scale(), sides=[beside(compared(EVIL))]).encode()
+
+
+def test_rules_that_wait_for_one_fact_are_one_finding():
+    plan = planned()
+    waiting = [Finding(rule, Severity.unchecked, "x", "not checked, as y", "") for rule in ("one", "two")]
+    said = "".join(read(replace(plan, findings=tuple(waiting))).text)
+    assert "unknown one, two at x" in said
+    assert said.count("not checked, as y") == 1

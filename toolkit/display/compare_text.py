@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from toolkit.display.plan_text import gib, value_text
+from toolkit.display.plan_text import MARKS, gib, value_text
 from toolkit.planning.compare import Changed, Comparison
+from toolkit.planning.plan import Severity
 
 LABELS = {
     "tokens": "tokens",
@@ -38,7 +39,7 @@ def blocks(found: Comparison) -> list[Block]:
         ("switches", found.switches, _on),
         ("KV cache", capacity, _number),
         ("memory of one rank (GiB)", found.memory, _size),
-        ("findings", found.findings, lambda word: word or "-"),
+        ("findings", found.findings, _mark),
     )
     return [_block(name, items, show) for name, items, show in parts if items]
 
@@ -76,6 +77,10 @@ def _gain(item: Changed) -> str:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _mark(severity: str | None) -> str:
+    return "-" if severity is None else MARKS[Severity(severity)][0]
 
 
 def _on(value: bool | None) -> str:

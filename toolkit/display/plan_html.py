@@ -14,7 +14,7 @@ from typing import Any
 from toolkit.display.markup import Html, section, table, tag
 from toolkit.display.memory_bar import Scale, bar, coloured
 from toolkit.display.plan_style import STYLE
-from toolkit.display.plan_text import MARKS, UNKNOWN, at, by_option, capacity_rows, gib, origin_text, value_text
+from toolkit.display.plan_text import MARKS, UNKNOWN, alike, at, by_option, capacity_rows, gib, origin_text, value_text
 from toolkit.planning.budget import Budget, Place, Term
 from toolkit.planning.plan import Finding, Plan, SwitchValue
 
@@ -99,10 +99,11 @@ def _named(colour: str, name: str) -> Html:
 
 
 def _against(budget: Budget, scale: Scale) -> str:
+    most = f"up to {gib(budget.most())} GiB with all margins"
     if not scale.memory:
-        return f"{gib(budget.total())} GiB"
+        return f"{gib(budget.total())} GiB, {most}"
     limit = f"; the engine may take {gib(scale.limit)} GiB (dashed)" if 0 < scale.limit < scale.memory else ""
-    return f"{gib(budget.total())} of the GPU's {gib(scale.memory)} GiB{limit}"
+    return f"{gib(budget.total())} of the GPU's {gib(scale.memory)} GiB, {most}{limit}"
 
 
 def _findings(findings: Sequence[Finding]) -> Iterator[Html]:
@@ -110,13 +111,13 @@ def _findings(findings: Sequence[Finding]) -> Iterator[Html]:
     if not findings:
         return
     items = []
-    for severity in reversed(MARKS):
-        for finding in findings:
-            if finding.severity is severity:
-                mark = tag("b", MARKS[severity][0], class_=severity.value)
-                said = [tag("p", mark, " ", tag("b", finding.rule), f" at {finding.where}"), tag("p", finding.message)]
-                said += [tag("p", tag("b", "fix "), finding.fix, class_="soft")] if finding.fix else []
-                items.append(tag("li", *said))
+    for severity, (label, _) in reversed(MARKS.items()):
+        for names, finding in alike([finding for finding in findings if finding.severity is severity]):
+            where = f" at {finding.where}" if finding.where else ""
+            said = [tag("p", tag("b", label, class_=severity.value), " ", tag("b", names), where)]
+            said += [tag("p", finding.message)]
+            said += [tag("p", tag("b", "fix "), finding.fix, class_="soft")] if finding.fix else []
+            items.append(tag("li", *said))
     yield section("findings", tag("ul", *items, class_="findings"))
 
 
@@ -141,4 +142,4 @@ def _configuration(origins: Mapping[str, str], values: Mapping[str, Any], shippe
         for key, origin in origins.items()
         if origin != "default"
     ]
-    return section("configuration, by what set it", table(*rows, head=("option", "value", "set by")))
+    return section("configuration, by what set it", table(*rows, head=("option", "value", "set by"), class_="settings"))

@@ -2,12 +2,13 @@
 
 STYLE = """
 :root { color-scheme: light dark; --page: #f7f7f5; --card: #fff; --ink: #1c1d1f; --soft: #5d6066; --edge: #dcdcd6;
-  --refuse: #b3261e; --warn: #8a5a00; --info: #2b5fa8; --good: #1d7a3e; }
+  --refuse: #b3261e; --warn: #8a5a00; --info: #2b5fa8; --good: #1d7a3e; --unchecked: #7a4a9e; }
 svg, td i { --k0: #3b6fb6; --k1: #d08a2e; --k2: #5a9e6f; --k3: #b4527a; --k4: #7b6bb5; --k5: #3f9aa3; --k6: #a3744b;
   --k7: #8a9a3b; --k8: #c65f4a; --k9: #6f7d8c; }
 @media (prefers-color-scheme: dark) {
   :root { --page: #16171a; --card: #1f2125; --ink: #e6e6e3; --soft: #a2a5ab; --edge: #34373d; --refuse: #ff8a80;
-    --warn: #f0b95a; --info: #8ab4f8; --good: #7fd39a; }
+    --warn: #f0b95a; --info: #8ab4f8; --good: #7fd39a;
+    --unchecked: #cda3ec; }
   svg, td i { --k0: #6d9be0; --k1: #e3a85a; --k2: #7fc294; --k3: #d97fa3; --k4: #a294dd; --k5: #66bdc6; --k6: #c59a73;
     --k7: #b1c162; --k8: #e8887a; --k9: #97a5b4; }
 }
@@ -21,28 +22,35 @@ section { background: var(--card); border: 1px solid var(--edge); border-radius:
   margin-top: 1rem; }
 .verdict { font-weight: 600; }
 .refuse { color: var(--refuse); } .warn { color: var(--warn); }
-.info { color: var(--info); } .good { color: var(--good); }
+.info { color: var(--info); } .good { color: var(--good); } .unchecked { color: var(--unchecked); }
 .bar { display: block; width: 100%; height: 2.5rem; border: 1px solid var(--edge); border-radius: .25rem; }
 .bar rect { stroke: var(--card); stroke-width: 1; vector-effect: non-scaling-stroke; }
 .bar .limit { stroke: var(--refuse); stroke-width: 2; stroke-dasharray: 4 3; vector-effect: non-scaling-stroke; }
 i.margin { background: var(--soft); opacity: .45; }
 .bar .margin { fill: var(--soft); fill-opacity: .35; }
-.scroll { overflow-x: auto; }
+.scroll { overflow-x: auto; } .scroll + .scroll { margin-top: 1.25rem; }
 table { border-collapse: collapse; width: 100%; font-size: .9375rem; }
 th { text-align: left; font-weight: 600; color: var(--soft); }
 th, td { padding: .3rem .75rem .3rem 0; vertical-align: top; border-bottom: 1px solid var(--edge); }
 tbody tr:last-child td { border-bottom: 0; }
 .memory td:nth-child(n+2):nth-child(-n+3), .memory th:nth-child(n+2):nth-child(-n+3) { text-align: right;
   white-space: nowrap; font-variant-numeric: tabular-nums; }
+.beside, .settings { table-layout: fixed; min-width: 32rem; }
+.beside td, .beside th, .settings td { overflow-wrap: anywhere; }
+.settings th:first-child { width: 32%; } .settings th:last-child { width: 28%; }
+.beside th:first-child { width: 32%; } .beside th:last-child { width: 12%; }
+.numbers td:nth-child(n+2), .numbers th:nth-child(n+2) { text-align: right; font-variant-numeric: tabular-nums; }
 .memory td:last-child, .switches td:last-child { color: var(--soft); }
 td span { display: flex; align-items: baseline; }
 td i { flex: none; width: .7rem; height: .7rem; border-radius: .15rem; margin-right: .5rem; }
-dl { display: grid; grid-template-columns: repeat(auto-fit, minmax(8.5rem, 1fr)); gap: .75rem; margin: 0; }
+dl { display: grid; grid-template-columns: repeat(auto-fit, minmax(8.5rem, 1fr)); gap: .75rem; margin: 0;
+  align-items: end; }
 dt { color: var(--soft); font-size: .875rem; }
 dd { margin: 0; } dd.number { font-size: 1.25rem; font-variant-numeric: tabular-nums; }
 .findings { list-style: none; margin: 0; padding: 0; }
 .findings li { padding: .6rem 0; border-top: 1px solid var(--edge); overflow-wrap: anywhere; }
-.findings li:first-child { border-top: 0; padding-top: 0; } .findings p { margin: .15rem 0; }
+.findings li:first-child { border-top: 0; padding-top: 0; } .findings li:last-child { padding-bottom: 0; }
+.findings p { margin: .15rem 0; }
 pre { margin: 0; padding: .75rem; overflow-x: auto; background: var(--page); border-radius: .25rem;
   font-size: .8125rem; }
 code { font-family: ui-monospace, monospace; font-size: .875em; overflow-wrap: anywhere; }

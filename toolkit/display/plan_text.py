@@ -51,7 +51,7 @@ def findings(found: Sequence[Finding]) -> Iterator[RenderableType]:
     if found:
         yield from heading("findings")
     for severity, (label, style) in MARKS.items():
-        for names, finding in _alike([finding for finding in found if finding.severity is severity]):
+        for names, finding in alike([finding for finding in found if finding.severity is severity]):
             said = [
                 joined(words(names, "bold"), words(f" at {finding.where}" if finding.where else "")),
                 finding.message,
@@ -60,7 +60,7 @@ def findings(found: Sequence[Finding]) -> Iterator[RenderableType]:
             yield aligned(((words(label if not row else "", style), line) for row, line in enumerate(said)), 7)
 
 
-def _alike(found: Sequence[Finding]) -> Iterator[tuple[str, Finding]]:
+def alike(found: Sequence[Finding]) -> Iterator[tuple[str, Finding]]:
     """Each finding with its rule's name; those that wait for the same fact are one, with all their names."""
     waiting: dict[tuple[str, str], list[Finding]] = {}
     for finding in found:
