@@ -99,6 +99,55 @@ CASES = [
     ),
     *(Case("head-size-without-kernel", None, on_v100(), llama(head_dim=dim), gpus) for dim in (64, 128, 256)),
     Case("head-size-without-kernel", None, config(), llama(head_dim=80)),
+    Case(
+        "head-size-without-kernel",
+        ("checkpoint", "heads have 512 elements, and SM70 attention is made for 64, 128, 256", HEADS),
+        on_v100(),
+        llama(head_dim=256, global_head_dim=512),
+        gpus,
+    ),
+    Case("head-size-without-kernel", None, on_v100(), llama(head_dim=128, global_head_dim=256), gpus),
+    *(
+        Case(
+            "recurrent-head-without-kernel",
+            (
+                "checkpoint",
+                f"recurrent keys have {size} elements, and the kernels take 256 at most",
+                "choose another model",
+            ),
+            on_v100(),
+            hybrid(linear_key_head_dim=size),
+            gpus,
+        )
+        for size in (257, 512)
+    ),
+    *(
+        waits(
+            "recurrent-head-without-kernel",
+            "checkpoint",
+            f"recurrent heads of {keys} and {values} elements were not compiled for sm_70, and may need more than "
+            "96 KiB of shared memory",
+            on_v100(),
+            checkpoint=hybrid(linear_key_head_dim=keys, linear_value_head_dim=values),
+            machine=gpus,
+        )
+        for keys, values in ((256, 128), (128, 256), (64, 64))
+    ),
+    Case("recurrent-head-without-kernel", None, on_v100(), hybrid(), gpus),
+    Case("recurrent-head-without-kernel", None, on_v100(), llama(), gpus),
+    Case("recurrent-head-without-kernel", None, config(), hybrid(linear_key_head_dim=512)),
+    no_shapes("recurrent-head-without-kernel", on_v100()),
+    Case(
+        "experts-without-kernel",
+        ("checkpoint", "the model has 4,097 experts, and the kernels sort by 4,096 at most", "choose another model"),
+        on_v100(),
+        sparse(num_experts=4097),
+        gpus,
+    ),
+    Case("experts-without-kernel", None, on_v100(), sparse(num_experts=4096), gpus),
+    Case("experts-without-kernel", None, on_v100(), llama(), gpus),
+    Case("experts-without-kernel", None, config(), sparse(num_experts=4097)),
+    no_shapes("experts-without-kernel", on_v100()),
     no_shapes("head-size-without-kernel", on_v100()),
     Case(
         "latent-attention",

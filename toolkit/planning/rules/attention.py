@@ -10,10 +10,16 @@ from toolkit.planning.geometry.scales import kv_scales
 from toolkit.planning.plan import Severity
 from toolkit.planning.rules.gpus import on_gpu
 from toolkit.planning.rules.parallelism import text_config
-from toolkit.planning.rules.rule import Context, Problem, Rule, no_shapes, no_tensors
+from toolkit.planning.rules.rule import Context, Problem, Rule, no_shapes, no_tensors, unknown
 
 HEAD_DIMS = (64, 128, 256)
 """Head sizes that the SM70 attention kernels are written for."""
+WIDEST_KEY = 256
+"""Elements of a recurrent key that upstream's kernels hold."""
+COMPILED = (128, 128)
+"""Elements of a recurrent key and value for which docs/triton-sm70.md has the shared memory."""
+MOST_EXPERTS = 4096
+"""Counters that kernels/cuda/moe_align.cu has room for."""
 
 
 def head_size_without_kernel(context: Context) -> Iterator[Problem]:
@@ -22,12 +28,54 @@ def head_size_without_kernel(context: Context) -> Iterator[Problem]:
         return
     if context.geometry is None:
         yield no_shapes()
-    elif context.geometry.attention.head_dim not in HEAD_DIMS:
+        return
+    wide = text_config(context.checkpoint.config).get("global_head_dim")  # layers without a window may have wider heads
+    for size in dict.fromkeys((context.geometry.attention.head_dim, wide)):
+        if isinstance(size, int) and size not in HEAD_DIMS:
+            yield Problem(
+                "checkpoint",
+                f"heads have {size} elements, and SM70 attention is made for {', '.join(map(str, HEAD_DIMS))}",
+                "choose a model with one of these head sizes",
+            )
+
+
+def recurrent_head_without_kernel(context: Context) -> Iterator[Problem]:
+    """The kernels of gated delta nets hold a head in four tiles of 64 elements and no more."""
+    if not on_gpu(context):
+        return
+    if context.geometry is None:
+        yield no_shapes()
+        return
+    recurrent = context.geometry.recurrent
+    if recurrent is None:
+        return
+    if recurrent.key_dim > WIDEST_KEY:
         yield Problem(
             "checkpoint",
-            f"heads have {context.geometry.attention.head_dim} elements, and SM70 attention is made for "
-            f"{', '.join(map(str, HEAD_DIMS))}",
-            "choose a model with one of these head sizes",
+            f"recurrent keys have {recurrent.key_dim} elements, and the kernels take {WIDEST_KEY} at most",
+            "choose another model",
+        )
+    elif (recurrent.key_dim, recurrent.value_dim) != COMPILED:
+        yield unknown(
+            "checkpoint",
+            f"recurrent heads of {recurrent.key_dim} and {recurrent.value_dim} elements were not compiled for sm_70, "
+            "and may need more than 96 KiB of shared memory",
+        )
+
+
+def experts_without_kernel(context: Context) -> Iterator[Problem]:
+    """Tokens are sorted by expert in shared memory, which has a counter for each."""
+    if not on_gpu(context):
+        return
+    if context.geometry is None:
+        yield no_shapes()
+        return
+    experts = context.geometry.experts
+    if experts is not None and experts.count > MOST_EXPERTS:
+        yield Problem(
+            "checkpoint",
+            f"the model has {experts.count:,} experts, and the kernels sort by {MOST_EXPERTS:,} at most",
+            "choose another model",
         )
 
 
@@ -123,6 +171,20 @@ RULES = (
         Severity.refuse,
         head_size_without_kernel,
         "1CatAI/1Cat-vLLM issue 40; ZRayZzz/flash-attention-v100 issue 8",
+    ),
+    Rule(
+        "recurrent-head-without-kernel",
+        "Recurrent heads fit into shared memory",
+        Severity.refuse,
+        recurrent_head_without_kernel,
+        "docs/triton-sm70.md, and vLLM 0.32 third_party/flash_linear_attention/ops/chunk_delta_h.py",
+    ),
+    Rule(
+        "experts-without-kernel",
+        "The experts fit into shared memory",
+        Severity.refuse,
+        experts_without_kernel,
+        "docs/operators.md, operator moe_align_block_size",
     ),
     Rule(
         "latent-attention",
