@@ -83,7 +83,7 @@ def test_the_text_says_what_and_how_much(tmp_path: Path, base: Path, arguments: 
     assert "  config.json (the base's): has 2 bytes, it had " in verified.stdout
     freed = run("gc", f"views.root={tmp_path / 'store'}").stdout.splitlines()
     assert freed[1].startswith(f"  free {Path(lines[0]).name}: nobody uses it, ")
-    assert freed[-1].startswith("1 folders removed, ")
+    assert freed[-1].startswith("1 folder removed, ")
 
 
 def test_mistakes_are_told_without_a_traceback(tmp_path: Path, arguments: list[str]) -> None:

@@ -192,6 +192,7 @@ class TestCompare:
         assert ["dcp.size", "2", "1"] in said
         assert ["tokens", "795,607", "256,762", "+209.9%"] in said
         assert any(line[:1] == ["together"] for line in said)
+        assert ["route-dcp", "refused", "-"] in said  # in the words of a plan's findings
 
     def test_a_recipe_beside_itself(self):
         assert "nothing differs" in cli.call("plan", "+recipe=smollm2_cpu", "compare=smollm2_cpu").stdout

@@ -52,7 +52,8 @@ def _result(freed: list[Garbage], busy: tuple[Kept, ...], *, dry_run: bool) -> N
     if dry_run:
         say("nothing removed, as dry_run=true")
     else:
-        say(f"{len(freed)} folders removed, {sum(garbage.num_bytes for garbage in freed):,} bytes freed")
+        folders = "1 folder" if len(freed) == 1 else f"{len(freed)} folders"
+        say(f"{folders} removed, {sum(garbage.num_bytes for garbage in freed):,} bytes freed")
 
 
 def _document(

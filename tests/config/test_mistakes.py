@@ -186,6 +186,7 @@ MISTAKES = {
     ),
     # What cannot be read at all.
     "kv": error("cannot read 'kv'", fix=QUOTE),
+    "smollm2_cpu": error("cannot read 'smollm2_cpu'", fix="did you mean +recipe=smollm2_cpu?"),
     "server.host=a b,": error("cannot read 'server.host=a b,'", fix=QUOTE),
     "--config-dir=/nowhere": error("there is no folder /nowhere", "--config-dir", fix="name one with recipe/*.yaml"),
     "--config-path=/tmp": error(

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import itertools
 import os
 import re
 
@@ -108,7 +109,12 @@ def test_a_dumb_terminal_gets_plain_lines(terminal, monkeypatch):
     assert type(progress_for(stream)) is PlainProgress
 
 
-def test_bringing_a_checkpoint_here_is_shown_in_tenths():
+@pytest.mark.parametrize(
+    ("seconds_a_step", "told"), [(1.0, range(10, 101, 10)), (0.01, ()), (0.15, (10, 30, 50, 70, 80))]
+)
+def test_bringing_a_checkpoint_here_is_shown_in_tenths_a_second_apart(monkeypatch, seconds_a_step, told):
+    clock = itertools.count(0.0, seconds_a_step)
+    monkeypatch.setattr("toolkit.display.terminal.time.monotonic", lambda: next(clock))
     stream = io.StringIO()
     progress = progress_for(stream)
     progress.start("converting", 200_000_000)
@@ -117,7 +123,7 @@ def test_bringing_a_checkpoint_here_is_shown_in_tenths():
     progress.done()
     lines = stream.getvalue().splitlines()
     assert lines[0] == "converting (200 MB)"
-    assert lines[1:] == [f"converting: {percent} %" for percent in range(10, 101, 10)]
+    assert lines[1:] == [f"converting: {percent} %" for percent in told]
 
 
 def test_an_unknown_total_does_no_harm():

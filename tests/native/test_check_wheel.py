@@ -226,8 +226,24 @@ def test_the_text_says_what_each_library_carries(tmp_path):
         "  runs on a V100  a/_C.so: sm_70 (2)",
         "  does not        a/_flash.so: sm_75 (1), compute_80 (1)",
         f"  no-sm70: a/_flash.so: {CANNOT}",
-        "failed: 1 findings",
+        "failed: 1 finding (1 of 2 libraries with GPU code run on a V100)",
     ]
+
+
+def test_many_findings_of_one_rule_are_shown_by_a_few(tmp_path):
+    report = check_wheel(foreign_wheel(tmp_path, {f"a/_{number}.so": NEWER for number in range(9)}))
+    lines = text(report).splitlines()
+    assert [line for line in lines if line.startswith("  no-sm70: a/")] == [f"  {f}" for f in report.findings[:3]]
+    assert lines[-2:] == [
+        "  no-sm70: 6 more; output=json lists all",
+        "failed: 9 findings (does not run on a V100)",
+    ]
+
+
+def test_a_wheel_that_is_not_there_is_told_with_a_fix(tmp_path):
+    with pytest.raises(CheckFailedError) as raised:
+        check_wheel(tmp_path / "none.whl")
+    assert (raised.value.why, raised.value.fix) == ("No such file or directory", "set wheel=FILE to a built wheel")
 
 
 def test_many_private_paths_of_a_library_are_one_finding(with_library):

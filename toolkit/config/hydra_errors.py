@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from toolkit.config.search_path import shipped_conf
 from toolkit.config.strict import close_matches, free_mapping, known_keys, suggestion
 from toolkit.config.wrong_values import mend
 from toolkit.errors import ConfigurationError
@@ -69,6 +70,8 @@ def _missing_choice(missing: str | None, options: list[str], text: str) -> Confi
 
 def _unreadable(override: str) -> ConfigurationError:
     fix = "write key=value; quote values with spaces, commas or brackets: 'key=\"a, b\"'"
+    if override in (path.stem for path in (shipped_conf() / "recipe").glob("*.yaml")):
+        fix = f"did you mean +recipe={override}?"
     return ConfigurationError(f"cannot read '{override}'", where=COMMAND_LINE, fix=fix)
 
 

@@ -31,26 +31,32 @@ def _can_redraw(stream: TextIO) -> bool:
     return stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
 
+TOLD_EVERY_S = 1.0
+"""A log has no use for ten lines within one second."""
+
+
 class PlainProgress:
-    """A line for each step, and one for each tenth of it."""
+    """A line for each step, and one for each tenth of it, but not more than one in TOLD_EVERY_S."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._what = ""
         self._total: int | None = None
         self._done = self._told = 0
+        self._told_at = 0.0
 
     def start(self, what: str, total: int | None) -> None:
         """Print the step."""
-        self._what, self._total, self._done, self._told = what, total, 0, 0
+        self._what, self._total, self._done, self._told, self._told_at = what, total, 0, 0, time.monotonic()
         print(f"{what}{f' ({total / 1e6:.0f} MB)' if total else ''}", file=self._stream, flush=True)
 
     def advance(self, amount: int) -> None:
         """Print each tenth."""
         self._done += amount
         tenth = 10 * self._done // self._total if self._total else 0
-        if tenth > self._told:
-            self._told = tenth
+        now = time.monotonic()
+        if tenth > self._told and now - self._told_at >= TOLD_EVERY_S:
+            self._told, self._told_at = tenth, now
             print(f"{self._what}: {10 * tenth} %", file=self._stream, flush=True)
 
     def done(self) -> None:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
+from toolkit.native.check.finding import Finding
 from toolkit.native.check.report import Report
+
+SHOWN = 3
+"""Of one rule's findings; a large wheel may break a rule in every one of a hundred libraries."""
 
 
 def text(report: Report) -> str:
@@ -20,12 +25,33 @@ def _lines(report: Report) -> Iterator[str]:
     for name, library in carrying.items():
         mark = "runs on a V100" if library["runs_on_v100"] else "does not"
         yield f"  {mark:14}  {name}: {', '.join(_target(code) for code in library['device_code'])}"
-    for number, finding in enumerate(report.findings):
+    for _, found in groupby(sorted(report.findings, key=_first_seen(report.findings)), lambda finding: finding.rule):
+        yield from _of_one_rule(list(found))
+    yield _ending(report, carrying)
+
+
+def _first_seen(findings: Sequence[Finding]) -> Callable[[Finding], int]:
+    """The order of rules as they first appear."""
+    rules = list(dict.fromkeys(finding.rule for finding in findings))
+    return lambda finding: rules.index(finding.rule)
+
+
+def _of_one_rule(findings: Sequence[Finding]) -> Iterator[str]:
+    shown = findings if len(findings) <= SHOWN + 1 else findings[:SHOWN]
+    for number, finding in enumerate(shown):
         yield f"  {finding}"
-        following = report.findings[number + 1 : number + 2]
+        following = shown[number + 1 : number + 2]
         if finding.fix and not (following and following[0].fix == finding.fix):
             yield f"    fix: {finding.fix}"
-    yield "passed every check" if report.passed else f"failed: {len(report.findings)} findings"
+    if more := len(findings) - len(shown):
+        yield f"  {findings[0].rule}: {more} more; output=json lists all"
+
+
+def _ending(report: Report, carrying: Mapping[str, Mapping[str, Any]]) -> str:
+    if report.passed:
+        return "passed every check"
+    count = len(report.findings)
+    return f"failed: {count} finding{'s' if count > 1 else ''} ({_verdict(carrying)})"
 
 
 def _verdict(carrying: Mapping[str, Mapping[str, Any]]) -> str:

@@ -32,7 +32,9 @@ class Wheel:
                 names = tuple(info.filename for info in archive.infolist() if not info.is_dir())
                 members = {name: archive.read(name) for name in names}
         except (OSError, zipfile.BadZipFile) as error:
-            raise CheckFailedError("the wheel cannot be read", where=str(path), why=str(error)) from error
+            why = (error.strerror if isinstance(error, OSError) else None) or str(error)
+            fix = "set wheel=FILE to a built wheel"
+            raise CheckFailedError("the wheel cannot be read", where=str(path), why=why, fix=fix) from error
         for name in names:
             parts = PurePosixPath(name)
             if parts.is_absolute() or ".." in parts.parts:
