@@ -39,7 +39,7 @@ Check = Callable[[Answer], str | None]
 
 
 def parse(question: str, reply: Any, seconds: float) -> Answer | None:
-    """The answer in an OpenAI chat completion; None where the reply is not one."""
+    """The answer in an OpenAI chat completion, `seconds` after its question; None where the reply is not one."""
     try:
         choice = reply["choices"][0]
         message = choice["message"]

@@ -10,12 +10,12 @@ PR_SET_CHILD_SUBREAPER = 36
 
 
 def adopt_orphans() -> None:
-    """Become the parent of every descendant whose own parent dies, so that none gets out of sight."""
+    """Become the parent of every descendant whose own parent dies, so that none gets out of sight. Raises OSError."""
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
 def die_with_parent(signum: int) -> None:
-    """Ask the kernel to send this process `signum` when its parent dies."""
+    """Ask the kernel to send this process `signum` when its parent dies. Raises OSError."""
     _prctl(PR_SET_PDEATHSIG, signum)
 
 

@@ -54,7 +54,7 @@ class Entry:
 
 
 def pack(entries: Sequence[Entry]) -> bytes:
-    """The container's bytes; the same entries give the same bytes."""
+    """The container's bytes; the same entries give the same bytes. Raises ValueError for a name above 39 bytes."""
     position = _HEADER.size + _ENTRY.size * len(entries)
     table, body = bytearray(_HEADER.pack(_MAGIC, _VERSION, len(entries))), bytearray()
     for entry in entries:

@@ -26,7 +26,7 @@ class Operator:
 
 @dataclass(frozen=True)
 class DeviceCode:
-    """One blob of device code: cubin (sm_70) or ptx (compute_70)."""
+    """One blob of device code: cubin (sm_70) or ptx (compute_70), of `size` bytes."""
 
     name: str
     kind: str
@@ -68,7 +68,7 @@ def read(path: Path) -> Info:
 
 
 def from_container(data: bytes, path: str) -> Info:
-    """Facts of a container's bytes; `path` is the file that they came from."""
+    """Facts of a container's bytes; `path` is the file that they came from. CheckFailedError without a manifest."""
     entries = container.unpack(data)
     manifest = next((entry for entry in entries if entry.kind is container.Kind.MANIFEST), None)
     if manifest is None:

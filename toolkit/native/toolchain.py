@@ -50,7 +50,7 @@ def host_compiler() -> str | None:
 
 
 def torch_package() -> Path:
-    """The folder of the installed torch, found without importing it."""
+    """The folder of the installed torch, found without importing it; CheckFailedError where there is none."""
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
         raise CheckFailedError(

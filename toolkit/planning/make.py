@@ -83,7 +83,7 @@ def _sizes(
         draft_geometry = read_geometry(draft.config) if draft is not None and draft.config else None
         targeted = meet(config, geometry, draft_geometry)
         capacity = plan_capacity(targeted.config, geometry, kv_cache_memory_bytes(targeted.config), draft_geometry)
-        budget = plan_budget(targeted.config, geometry, checkpoint, draft)
+        budget = plan_budget(targeted.config, geometry, checkpoint, draft, machine.environment)
     except ConfigurationError as error:
         message = f"{error.what}{f': {error.why}' if error.why else ''}"
         severity = Severity.refuse if has_target(config) else Severity.warn  # a target that is not met decides nothing

@@ -39,7 +39,7 @@ def _settle(
 
 
 def default(rule: str, config: DeploymentConfig) -> tuple[bool, str]:
-    """A default rule's value for this deployment, and the reason."""
+    """A default rule's value for this deployment, and the reason; ValueError for a rule that does not exist."""
     if config.engine.name is not EngineName.v100:
         return False, "only engine=v100 has this route"
     if rule == "on_v100":

@@ -29,7 +29,7 @@ class Counter:
         self.largest = torch.zeros((), dtype=torch.int32, device=device)
 
     def add(self, stored: Tensor) -> None:
-        """Count every element."""
+        """Count every element of a tensor of any shape and floating-point type."""
         bits = stored.to(torch.float32).view(torch.int32).bitwise_and(0x7FFFFFFF).reshape(-1)
         if bits.numel():
             self.bins += torch.bincount(bits >> BIN_SHIFT, minlength=BINS)

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolkit.engine import proc, sweep
+from toolkit.machine.processes import TITLE
 from toolkit.runs.folder import RunFolder
 from toolkit.runs.state import read_state
 
 PATIENCE_S = 10.0
-TITLE = "VLLM::"
-"""vLLM names its helper processes VLLM::EngineCore and VLLM::Worker."""
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,7 @@ def command(verb: str, arguments: Sequence[str]) -> list[str]:
 
 
 def setup_only(arguments: Sequence[str]) -> None:
-    """Read `setup`'s argument; refuses what cannot be installed."""
+    """Read `setup`'s argument; ConfigurationError for what cannot be installed."""
     for argument in arguments:
         if argument not in ENGINES:
             known = " or ".join(ENGINES)
@@ -110,7 +110,7 @@ def become(place: Place, arguments: list[str]) -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Carry out one command line; returns only where there is nothing to become."""
+    """Carry out one command line; returns only where there is nothing to become. Raises ToolkitError."""
     usage = USAGE.format(verbs=", ".join(verb for verb in verbs() if verb != "serve"))
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         (sys.stdout if arguments else sys.stderr).write(usage)

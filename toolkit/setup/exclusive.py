@@ -15,7 +15,8 @@ from toolkit.setup.place import Place
 def exclusive(place: Place, waiting: Callable[[], None]) -> Iterator[int]:
     """Hold the environment's lock; yields its descriptor. Calls `waiting` once if another process has it.
 
-    The lock is the kernel's, on an open file: it ends with its last holder, however that ends.
+    The lock is the kernel's, on an open file: it ends with its last holder, however that ends. Raises CheckFailedError
+    where the checkout cannot be written.
     """
     try:
         place.aside.mkdir(exist_ok=True)

@@ -31,7 +31,7 @@ def shortfall(needed: int, present: int, free: int) -> int:
 
 
 def check(venv: Path, name: str) -> None:
-    """Refuse a disk on which the set cannot fit."""
+    """Refuse, by CheckFailedError, a disk on which the set cannot fit."""
     folder = venv if venv.is_dir() else venv.parent
     free = shutil.disk_usage(folder).free
     missing = shortfall(NEEDED[name], size(venv), free)

@@ -60,7 +60,10 @@ def clear(venv: Path) -> str:
 
 
 def make(venv: Path) -> None:
-    """Make a fresh one with the interpreter that runs this, marked as ours before anything else is in it."""
+    """Make a fresh one with the interpreter that runs this, marked as ours before anything else is in it.
+
+    Raises CheckFailedError where Python cannot.
+    """
     venv.mkdir(exist_ok=True)
     (venv / OURS).write_text(_mark(venv), encoding="utf-8")
     command = [sys.executable, "-I", "-m", "venv", str(venv.resolve())]  # venv refuses a link

@@ -147,7 +147,7 @@ def exchange(one: Path, other: Path) -> None:
 
 
 def rename_exchange(one: bytes, other: bytes) -> None:
-    """Call renameat2(RENAME_EXCHANGE), which `os` does not offer."""
+    """Call renameat2(RENAME_EXCHANGE), which `os` does not offer. Raises OSError, as `os.rename` does."""
     libc = ctypes.CDLL(None, use_errno=True)
     function = getattr(libc, "renameat2", None)
     if function is None:

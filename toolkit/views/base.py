@@ -36,6 +36,7 @@ class BaseFile:
     path: str
     """Relative to the base's folder."""
     size: int
+    """Bytes."""
     mtime_ns: int
     sha256: str | None
 

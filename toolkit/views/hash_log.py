@@ -27,6 +27,7 @@ class HashRecord:
 
     path: str
     size: int
+    """Bytes."""
     mtime_ns: int
     inode: int
     sha256: str

@@ -22,6 +22,7 @@ class LinkedFile:
     target: str
     """What the symbolic link says; for another method, what it would say."""
     size: int
+    """Bytes."""
     mtime_ns: int
     """Of the base's file when the view was made."""
     sha256: str | None
@@ -34,6 +35,7 @@ class FreshFile:
 
     path: str
     size: int
+    """Bytes."""
     sha256: str
 
 

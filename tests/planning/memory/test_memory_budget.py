@@ -76,6 +76,12 @@ def test_packed_copies_are_counted_where_the_kernel_is_on() -> None:
     assert "packed NVFP4 copies" not in purposes(plan_budget(v100(), geometry(DENSE)))
 
 
+@pytest.mark.parametrize(("text", "counted"), [("0", False), ("1", True), ("yes", True)])
+def test_packed_copies_follow_the_variable_that_turns_the_kernel_off(text: str, counted: bool) -> None:
+    budget = plan_budget(dflash2(), geometry(DENSE), environment={"VLLM_SM70_NVFP4_QPN2": text})
+    assert ("packed NVFP4 copies" in purposes(budget)) is counted
+
+
 def test_the_n_gram_table_is_its_published_size_to_the_row() -> None:
     model = geometry(FLASH_NEXT)
     assert model.per_layer_embedding is not None

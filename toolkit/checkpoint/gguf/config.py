@@ -37,7 +37,7 @@ def model_config(metadata: Mapping[str, Any], *, tied: bool, dtype: str) -> dict
 
 
 def token_ids(metadata: Mapping[str, Any]) -> dict[str, int]:
-    """The special tokens' ids, as config.json and generation_config.json name them."""
+    """The special tokens' ids, as config.json and generation_config.json name them; GgufError for one outside."""
     names = {"bos_token_id": "bos", "eos_token_id": "eos", "pad_token_id": "padding"}
     found = {key: metadata.get(f"tokenizer.ggml.{name}_token_id") for key, name in names.items()}
     for name, token in zip(names.values(), found.values(), strict=True):

@@ -16,7 +16,7 @@ class GgufError(ValueError):
 
 
 class Cursor:
-    """A position in little-endian data."""
+    """A position in little-endian data; everything that is read raises GgufError where the data does not hold it."""
 
     def __init__(self, data: memoryview) -> None:
         self._data = data

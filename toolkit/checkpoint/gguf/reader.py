@@ -33,7 +33,7 @@ class GgufTensor:
     shape: tuple[int, ...]
     """Rows first, as torch counts."""
     offset: int
-    """From the file's start."""
+    """Bytes from the file's start."""
     num_bytes: int
 
 

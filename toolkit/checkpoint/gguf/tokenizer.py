@@ -13,7 +13,10 @@ _ROLES = {"bos_token": "bos", "eos_token": "eos", "unk_token": "unknown", "pad_t
 
 
 def write_tokenizer(gguf_path: Path, metadata: Mapping[str, Any], folder: Path) -> None:
-    """Write the tokenizer that transformers reads from the GGUF file, in files that need no GGUF any more."""
+    """Write the tokenizer that transformers reads from the GGUF file, in files that need no GGUF any more.
+
+    Raises GgufError where transformers builds none, or one that splits prompts otherwise than the file says.
+    """
     # What AutoTokenizer calls as well; called here, the file's other metadata is not read once more (6 s).
     # The package loads these names lazily, where mypy cannot see them.
     from transformers.integrations.gguf import convert_gguf_tokenizer, get_gguf_tokenizer  # type: ignore[attr-defined]

@@ -54,7 +54,7 @@ class Matched:
 
 
 def match_tensors(file: GgufFile, config: Mapping[str, Any]) -> Matched:
-    """Every tensor of the file with its place in config.json's model; none is left over on either side."""
+    """Every tensor of the file with its place in config.json's model; GgufError where one lacks on either side."""
     expected = llama_tensors(config)
     unknown = [name for name in file.tensors if huggingface_name(name) not in expected]
     if unknown:

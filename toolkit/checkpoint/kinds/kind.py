@@ -29,7 +29,7 @@ class SourceFiles(Protocol):
 
 @contextmanager
 def libraries(kind: str) -> Iterator[None]:
-    """Where a library is not installed that this kind of source is read with, say so."""
+    """Where a library is not installed that this kind of source is read with, ConfigurationError says so."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -43,7 +43,7 @@ def libraries(kind: str) -> Iterator[None]:
 
 
 def needed(value: str | None, field: str, kind: str) -> str:
-    """The value of checkpoint.source.FIELD, which this kind cannot do without."""
+    """The value of checkpoint.source.FIELD; ConfigurationError where it is not set, as this kind needs it."""
     if not value:
         raise ConfigurationError(
             f"checkpoint.source.{field} is not set",

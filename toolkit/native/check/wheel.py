@@ -48,7 +48,7 @@ class Wheel:
 
     @cached_property
     def dist_info(self) -> str:
-        """Name of the .dist-info folder."""
+        """Name of the .dist-info folder; CheckFailedError unless there is exactly one."""
         folders = {name.split("/")[0] for name in self.names if name.split("/")[0].endswith(".dist-info")}
         if len(folders) != 1:
             raise CheckFailedError(f"the wheel has {len(folders)} .dist-info folders, not one", where=str(self.path))

@@ -43,7 +43,10 @@ class Image:
         return None if span is None else self.data[span[0] : span[1]]
 
     def span(self, name: str) -> tuple[int, int] | None:
-        """Where a section's contents start and end in the file, or None if there is none of that name."""
+        """First byte of a section's contents and the byte behind them; None if there is none of that name.
+
+        Raises CheckFailedError where the headers cannot be parsed.
+        """
         try:
             table = [_SECTION.unpack_from(self.data, at) for at in self._section_headers()]
             names = table[struct.unpack_from("<H", self.data, 0x3E)[0]][1]

@@ -42,7 +42,7 @@ class Prediction:
 
     @property
     def microseconds(self) -> float:
-        """The predicted time."""
+        """The predicted time of one launch."""
         return self.parts[self.limit]
 
 

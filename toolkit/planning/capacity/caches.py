@@ -21,6 +21,7 @@ class Load:
     """What the engine must be able to hold of one request."""
 
     max_model_len: int
+    """Tokens of the longest request."""
     in_flight_tokens: int
     """Tokens that are scheduled and not settled yet: max_num_batched_tokens for each batch in flight."""
     dcp: int = 1
@@ -29,7 +30,10 @@ class Load:
 
 @dataclass(frozen=True)
 class AttentionCache:
-    """Keys and values of `block_tokens` tokens in one page, at `kv_heads` heads of one rank."""
+    """Keys and values of `block_tokens` tokens in one page, at `kv_heads` heads of one rank.
+
+    key_dim, value_dim: elements of one head's key and value; dtype: a key of ELEMENT_BYTES.
+    """
 
     block_tokens: int
     kv_heads: int
@@ -114,6 +118,7 @@ class StateCache:
     replicated: bool = False
     """Every rank holds the whole state, rather than its heads' share."""
     padded_page: int | None = None
+    """Bytes of the page where it is padded to the size of other layers' pages."""
     sharded: bool = False
 
     @property

@@ -39,9 +39,12 @@ class LayerPlan:
     kv_dtype: str
     draft_tokens: int
     slots: int
+    """States that one request holds in each recurrent layer."""
     block_tokens: int
     state_block_tokens: int
+    """Tokens between two states that prefix caching may keep."""
     kernel_block: int
+    """Tokens that attention kernels take at a time, on all ranks that share a sparse model's cache."""
 
     @property
     def token_bytes(self) -> int:

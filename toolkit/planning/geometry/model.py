@@ -44,6 +44,7 @@ class Recurrent:
     key_dim: int
     value_dim: int
     conv_kernel: int
+    """Tokens that the short convolution sees."""
     state_dtype: str | None
     """Element type of the recurrent state; None follows the engine's own."""
 
@@ -56,6 +57,7 @@ class Experts:
     active: int
     """Routed experts that one token takes."""
     intermediate_size: int
+    """Width of one routed expert."""
     shared_intermediate_size: int
     """Width of the expert that every token takes; 0 for none."""
     layers: int

@@ -31,6 +31,7 @@ class KvScheme:
     """The KV cache's element type that a checkpoint was calibrated for."""
 
     bits: int
+    """Of an element."""
     kind: str
     """`float` or `int`."""
 
@@ -43,6 +44,7 @@ class Quantization:
     container: str = "none"
     """Who wrote it: `modelopt`, `compressed-tensors`, `awq`, `gptq`, `fp8`, `none`, or the file's own word."""
     group_size: int | None = None
+    """Weights of a row that share a scale; None where scales are for other shapes."""
     block: tuple[int, ...] = ()
     """fp8_block: rows and columns that share a scale."""
     activations: str = "16-bit"

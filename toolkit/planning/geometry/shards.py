@@ -42,7 +42,7 @@ class Projection:
 
     @property
     def weights(self) -> int:
-        """Weights of all places together, without padding."""
+        """Number of weights of all places together, without padding."""
         return self.rows * self.columns * self.layers
 
 

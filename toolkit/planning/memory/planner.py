@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from toolkit.checkpoint.facts import CheckpointFacts
 from toolkit.config.schema.engine import EngineName
@@ -17,7 +17,8 @@ from toolkit.planning.memory.embedding import table_bytes
 from toolkit.planning.memory.published import ACTIVATIONS_MARGIN, CPU_PROCESSES_BYTES, DRAFT_BYTES
 from toolkit.planning.memory.weights import packed_copies, rank_bytes, vision_term, weights_term, widened_scales
 from toolkit.planning.memory.workspaces import activations, logits, prefill_bridge
-from toolkit.planning.switch_values import default
+from toolkit.planning.switch_values import settle
+from toolkit.planning.targets import has_target
 
 KV = "KV cache and recurrent state"
 
@@ -27,20 +28,23 @@ def plan_budget(
     geometry: ModelGeometry,
     facts: CheckpointFacts | None = None,
     draft: CheckpointFacts | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> Budget:
     """Return one rank's budget: each term with its source and margin, and the purposes that have no number.
 
-    draft: what is known of a draft model's own checkpoint.
+    draft: what is known of a draft model's own checkpoint. environment: the shell's variables that set switches.
     Raises ConfigurationError where the model does not divide over ranks.
     """
     ranks, element = config.limits.tensor_parallel, ELEMENT_BYTES[config.engine.dtype]
     terms = [weights_term(geometry, facts, ranks, element), *_optional(vision_term(geometry, facts, ranks, element))]
-    terms += [*_optional(_draft(config, draft)), *_work(config, geometry), *_engine_terms(config, geometry)]
+    terms += [*_optional(_draft(config, draft)), *_work(config, geometry)]
+    terms += _engine_terms(
+        config, geometry, {switch.name: switch.value for switch in settle(config, environment or {})}
+    )
     kv = kv_cache_memory_bytes(config)
     if kv is not None:
-        limits = config.limits
-        target = limits.for_tokens is not None or limits.for_concurrency is not None
-        terms.append(Term(KV, kv, "the least that meets the target" if target else "as the engine is told"))
+        source = "the least that meets the target" if has_target(config) else "as the engine is told"
+        terms.append(Term(KV, kv, source))
     counted = tuple(term for term in terms if term.bytes)
     return Budget(counted, tuple(_unknown(config, geometry, {term.purpose for term in counted})))
 
@@ -60,14 +64,14 @@ def _work(config: DeploymentConfig, geometry: ModelGeometry) -> Iterator[Term]:
     yield Term("logits", drafted, "rows of one step x vocabulary x 4 bytes")
 
 
-def _engine_terms(config: DeploymentConfig, geometry: ModelGeometry) -> Iterator[Term]:
+def _engine_terms(config: DeploymentConfig, geometry: ModelGeometry, switches: Mapping[str, bool]) -> Iterator[Term]:
     limits = config.limits
     if config.engine.name is EngineName.cpu:
         yield Term("engine processes", CPU_PROCESSES_BYTES, "measured with a model of no size, vLLM 0.32", 0.2)
         return
     scales = widened_scales(geometry, limits.tensor_parallel)
     yield Term("NVFP4 scales in FP16", scales, "one byte more for every 16 weights")
-    if _on(config, "nvfp4_qpn2"):
+    if switches["nvfp4_qpn2"]:
         copies = sum(packed_copies(geometry, limits.tensor_parallel))
         yield Term("packed NVFP4 copies", copies, "4-bit codes and FP8 scales at padded widths; published for the 27B")
     if config.kv.dtype != "float16":
@@ -116,9 +120,3 @@ def _unknown(config: DeploymentConfig, geometry: ModelGeometry, counted: Collect
 
 def _optional(term: Term | None) -> tuple[Term, ...]:
     return () if term is None else (term,)
-
-
-def _on(config: DeploymentConfig, switch: str) -> bool:
-    explicit: bool | None = getattr(config.switches, switch)
-    rule: str = type(config.switches).__dataclass_fields__[switch].metadata["default"]
-    return default(rule, config)[0] if explicit is None else explicit

@@ -18,7 +18,7 @@ def is_vision(name: str) -> bool:
 
 
 def vision_weights(vision: Vision) -> int:
-    """Weights of the encoder's layers (attention, and a feed-forward pair) and of its merger; no patch embedding."""
+    """Number of weights: the layers' attention and feed-forward pair, and the merger; no patch embedding."""
     hidden, merged = vision.hidden_size, _MERGED * vision.hidden_size
     layer = 4 * hidden * hidden + 2 * hidden * vision.intermediate_size
     return vision.layers * layer + merged * merged + merged * vision.out_hidden_size
