@@ -173,6 +173,21 @@ def test_the_order_check_finds_a_missing_sync(scene: Scene, monkeypatch: pytest.
     assert unsynced(seen.happened, scene.store.root)[0] == str(scene.store.staging(scene.new.name))
 
 
+def test_gc_brings_the_rename_to_the_disk_before_it_removes_a_file(scene: Scene) -> None:
+    """Or a power cut could leave a view under its own name without some of its files."""
+    scene.start()
+    with watched() as seen:
+        gc(scene.store)
+    order = [(name, os.fsdecode(args[0]) if isinstance(args[0], str | bytes | Path) else args[0], result)
+             for name, args, result in seen.happened if args]  # fmt: skip
+    roots = {result for name, path, result in order if name == "open" and path == str(scene.store.root)}
+    view = str(scene.store.path(scene.old.name))
+    renamed = next(at for at, (name, path, _) in enumerate(order) if (name, path) == ("rename", view))
+    synced = next(at for at in range(renamed, len(order)) if order[at][0] == "fsync" and order[at][1] in roots)
+    removed = next(at for at in range(renamed, len(order)) if order[at][0] in ("unlink", "rmdir"))
+    assert renamed < synced < removed
+
+
 def test_a_served_view_survives_gc_even_if_its_server_is_killed_later(scene: Scene) -> None:
     with served(scene.new, scene.store) as view:
         gc(scene.store)

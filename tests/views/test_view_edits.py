@@ -12,10 +12,7 @@ from toolkit.views.edits import apply_edits, read_edit
 
 TEXT = json.dumps({"dtype": "bfloat16", "rope": {"theta": 1.0, "a/b": 1}, "eos": [1, 2]}).encode()
 
-INDEX_OR_WEIGHTS = (
-    "an edit names 'model.safetensors': only JSON files are edited, and model.safetensors.index.json is made by "
-    "the view itself"
-)
+INDEX_OR_WEIGHTS = "only JSON files are edited, and not those that a view makes by itself"
 
 
 def edit(**data: Any) -> dict[str, Any]:
@@ -57,6 +54,10 @@ def test_edits_apply_in_order() -> None:
         (edit(op="replace", path="/eos/2", value=1), "replace /eos/2: the list has no item '2'"),
         (edit(op="replace", path="/eos/1", value=2), "replace /eos/1: the value is there already"),
         (edit(op="add", path="/dtype/x", value=1), "add /dtype/x: what holds 'x' is neither an object nor a list"),
+        (
+            edit(op="remove", path="/eos/" + "9" * 5000),
+            f"remove /eos/{'9' * 5000}: the list has no item '{'9' * 5000}'",
+        ),
         (edit(op="remove", path=""), "remove : a whole document is not replaced"),
         ({"file": "gone.json", "op": "remove", "path": "/x"}, "remove /x: the checkpoint has no such file"),
     ],
@@ -84,12 +85,41 @@ def test_an_edit_that_matches_nothing(data: dict[str, Any], reason: str) -> None
         ),
         (
             {"file": "model.safetensors", "op": "remove", "path": "/x"},
-            INDEX_OR_WEIGHTS,
+            f"an edit names 'model.safetensors': {INDEX_OR_WEIGHTS}",
         ),
+        (
+            {"file": "kvscales-provenance.json", "op": "remove", "path": "/x"},
+            f"an edit names 'kvscales-provenance.json': {INDEX_OR_WEIGHTS}",
+        ),
+        (
+            {"file": 5, "op": "remove", "path": "/x"},
+            "an edit names the file 5, which is not inside the checkpoint's folder",
+        ),
+        (edit(op=["add"], path="/x", value=1), "an edit's op is replace, add, remove, not ['add']"),
+        (edit(op="remove", path=5), "an edit's path is a JSON pointer such as /dtype, not 5"),
+        (edit(op="remove", path="/~2"), "an edit's path is a JSON pointer such as /dtype, not '/~2'"),
+        *[
+            (edit(op="add", path="/x", value=value), "an edit's value is nothing that JSON can hold")
+            for value in (
+                float("nan"),
+                [float("inf")],
+                {1: 2},
+                {"a": {1, 2}},
+                10**5000,
+                json.loads("[" * 99 + "]" * 99),
+            )
+        ],
+        (edit(op="add", path="/x", value=1, was={1}), "an edit's was is nothing that JSON can hold"),
     ],
 )
 def test_an_edit_that_is_none(data: dict[str, Any], text: str) -> None:
     assert first_line(data) == text
+
+
+def test_half_a_surrogate_pair_is_kept_as_json_can() -> None:
+    text = b'{"a": "\\ud800", "b": "\xc3\xa9"}'
+    changed = apply_edits({"config.json": text}, [read_edit(edit(op="add", path="/c", value="\udfff"))])["config.json"]
+    assert json.loads(changed.decode("utf-8")) == {"a": "\ud800", "b": "é", "c": "\udfff"}
 
 
 def test_a_file_that_is_no_json() -> None:

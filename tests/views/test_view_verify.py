@@ -219,6 +219,34 @@ def test_a_damaged_view_is_mended_by_materialize_as_well(
     assert is_whole(spec, store)
 
 
+def truncate(path: Path) -> None:
+    with path.open("r+b") as stream:
+        stream.truncate(9)
+
+
+def lead_elsewhere(path: Path) -> None:
+    """To a file of the same length."""
+    other = path.parent.parent / "other"
+    other.write_bytes(path.read_bytes())
+    replace_by_link(path, "../other")
+
+
+@pytest.mark.parametrize("damage", [truncate, lead_elsewhere], ids=lambda damage: damage.__name__)
+@pytest.mark.parametrize("path", [SCALE_FILE, INDEX, WEIGHTS])
+def test_materialize_sees_short_files_and_links_to_elsewhere(
+    store: ViewStore, view: MaterializedView, spec: ViewSpec, damage: Callable[[Path], None], path: str
+) -> None:
+    """It reads no contents, and is run at each start."""
+    if damage is truncate and path == WEIGHTS:
+        replace_by_link(view.path / path, "../short")
+        (view.path.parent / "short").write_bytes(b"short")
+    else:
+        damage(view.path / path)
+    assert not is_whole(spec, store)
+    assert materialize(spec, store).built
+    assert check(store, view).faults == ()
+
+
 def test_fast_reads_only_what_changed(store: ViewStore, view: MaterializedView, base: Path) -> None:
     whole = check(store, view)
     assert check(store, view, fast=True).cached == whole.files

@@ -14,7 +14,7 @@ WORKER_REPORT_SCHEMA = 1
 WORKERS_FOLDER = "workers"
 """Folder of the reports inside the run's folder, which is the engine's working directory."""
 
-_LAYER = re.compile(r"(?P<before>(?:.*\.)?)layers\.(?P<number>\d+)\.")
+_LAYER = re.compile(r"(?P<before>(?:.*\.)?)layers\.(?P<number>[0-9]{1,9})\.")
 DRAFT = "mtp"
 """What marks the checkpoint's own next-token layers, in its tensors' names and in the engine's."""
 DRAFT_MODEL = "draft_model."

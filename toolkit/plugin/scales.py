@@ -20,7 +20,7 @@ from toolkit.planning.worker_report import LayerKey, layer_key
 from toolkit.plugin.layers import shared_with
 
 INDEX_FILE = "model.safetensors.index.json"
-_SCALE = re.compile(r".+\.layers\.\d+\.self_attn\.([kv])_scale")
+_SCALE = re.compile(r".+\.layers\.[0-9]{1,9}\.self_attn\.([kv])_scale")
 
 
 def read_scales(folder: Path) -> dict[str, float]:

@@ -22,9 +22,8 @@ from toolkit.checkpoint.store import MANIFEST
 from toolkit.checkpoint.strict_json import parse_object
 from toolkit.errors import CheckFailedError
 from toolkit.views.digest import SHA256, sha256
+from toolkit.views.edits import PROVENANCE_FILE
 from toolkit.views.marker import MARKER_FILE, read_marker
-
-PROVENANCE_FILE = "kvscales-provenance.json"
 
 _SMALL = 1 << 18  # bytes up to which a file is hashed at once: 0.1 s for 400 of them
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -14,6 +15,11 @@ from toolkit.errors import ConfigurationError
 
 _KEYS = {"file", "op", "path", "value", "was"}
 _OPERATIONS = ("replace", "add", "remove")
+PROVENANCE_FILE = "kvscales-provenance.json"
+DEEPEST = 64
+"""Levels of an edit's value."""
+MADE = (INDEX_FILE, PROVENANCE_FILE)
+"""Files that every view with scales makes by itself."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +49,10 @@ class Edit:
 
 def read_edit(data: Any) -> Edit:
     """An edit from plain data; ConfigurationError where it is not spelled as one."""
-    where = f"edit {json.dumps(data, default=str)}"
+    where = f"edit {_shown(data)}"
     if not isinstance(data, Mapping) or not {"file", "op", "path"} <= data.keys():
         raise ConfigurationError("an edit needs file, op and path", where=where)
-    unknown = sorted(data.keys() - _KEYS)
+    unknown = sorted(map(str, data.keys() - _KEYS))
     if unknown:
         raise ConfigurationError(
             f"an edit has no key '{unknown[0]}'", where=where, fix="use file, op, path, value and was"
@@ -55,21 +61,51 @@ def read_edit(data: Any) -> Edit:
         raise ConfigurationError(f"an edit's op is {', '.join(_OPERATIONS)}, not {data['op']!r}", where=where)
     if ("value" in data) == (data["op"] == "remove"):
         raise ConfigurationError(f"op {data['op']} {'takes no' if 'value' in data else 'needs a'} value", where=where)
-    _check_file(str(data["file"]), where)
-    if data["path"] and not str(data["path"]).startswith("/"):
-        raise ConfigurationError(f"an edit's path is a JSON pointer such as /dtype, not {data['path']!r}", where=where)
+    _check_file(data["file"], where)
+    _check_pointer(data["path"], where)
+    for key in data.keys() & {"value", "was"}:
+        if not _is_json(data[key]):
+            raise ConfigurationError(f"an edit's {key} is nothing that JSON can hold", where=where)
     was = (data["was"],) if "was" in data else ()
-    return Edit(str(data["file"]), str(data["op"]), str(data["path"]), data.get("value"), was)
+    return Edit(data["file"], data["op"], data["path"], data.get("value"), was)
 
 
-def _check_file(file: str, where: str) -> None:
-    path = PurePosixPath(file)
+def _shown(data: Any) -> str:
+    try:
+        text = json.dumps(data, default=str)
+    except (TypeError, ValueError, RecursionError):
+        return "that JSON cannot hold"
+    return text if len(text) <= 300 else f"{text[:300]}..."
+
+
+def _is_json(value: Any) -> bool:
+    """Whether the value can be written and read again: no NaN, no keys but text, no endless depth or digits."""
+    try:
+        return _is_flat(value, DEEPEST) and bool(parse(json.dumps(value, allow_nan=False).encode()) == value)
+    except (TypeError, ValueError, RecursionError):
+        return False
+
+
+def _is_flat(value: Any, levels: int) -> bool:
+    children = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return levels > 0 and all(_is_flat(child, levels - 1) for child in children)
+
+
+def _check_pointer(path: Any, where: str) -> None:
+    if not isinstance(path, str) or (path and not path.startswith("/")) or re.search("~(?![01])", path):
+        why = "'~0' stands for '~' there and '~1' for '/'"
+        what = f"an edit's path is a JSON pointer such as /dtype, not {path!r}"
+        raise ConfigurationError(what, where=where, why=why)
+
+
+def _check_file(file: Any, where: str) -> None:
+    path = PurePosixPath(str(file))
     if path.is_absolute() or ".." in path.parts or str(path) != file:
         what = f"an edit names the file {file!r}, which is not inside the checkpoint's folder"
         raise ConfigurationError(what, where=where, fix="write its path relative to that folder, without '..'")
-    if path.suffix != ".json" or file == INDEX_FILE:
-        what = f"an edit names {file!r}: only JSON files are edited, and {INDEX_FILE} is made by the view itself"
-        raise ConfigurationError(what, where=where)
+    if path.suffix != ".json" or file in MADE:
+        what = f"an edit names {file!r}: only JSON files are edited, and not those that a view makes by itself"
+        raise ConfigurationError(what, where=where, why=f"these are {' and '.join(MADE)}")
 
 
 def apply_edits(texts: Mapping[str, bytes], edits: Iterable[Edit]) -> dict[str, bytes]:
@@ -81,10 +117,15 @@ def apply_edits(texts: Mapping[str, bytes], edits: Iterable[Edit]) -> dict[str, 
         if edit.file not in documents:
             documents[edit.file] = _parsed(edit.file, texts[edit.file])
         _apply(documents[edit.file], edit)
-    return {
-        file: (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode("utf-8", "surrogatepass")
-        for file, document in documents.items()
-    }
+    return {file: _text(document) for file, document in documents.items()}
+
+
+def _text(document: Any) -> bytes:
+    """The document as UTF-8; what UTF-8 cannot hold (half a surrogate pair) stays the escape that it was."""
+    try:
+        return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
+    except UnicodeEncodeError:
+        return (json.dumps(document, indent=2) + "\n").encode()
 
 
 def _parsed(file: str, text: bytes) -> Any:
@@ -119,7 +160,7 @@ def _apply(document: Any, edit: Edit) -> None:
 def _get(parent: Any, key: str) -> tuple[bool, Any]:
     if isinstance(parent, dict):
         return key in parent, parent.get(key)
-    if isinstance(parent, list) and key.isascii() and key.isdigit() and int(key) < len(parent):
+    if isinstance(parent, list) and re.fullmatch("[0-9]{1,9}", key) and int(key) < len(parent):
         return True, parent[int(key)]
     return False, None
 

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from toolkit.storage import disk
+from toolkit.views.plain import checked
 from toolkit.views.store import ViewStore
 
 _RESUME_WITHIN_S = 3600.0
@@ -72,8 +73,9 @@ def log_files(store: ViewStore, name: str) -> tuple[Path, ...]:
 
 def _read_last(path: Path) -> dict[str, HashRecord]:
     try:
-        return {name: HashRecord(**record) for name, record in json.loads(path.read_bytes()).items()}
-    except (OSError, ValueError, TypeError, AttributeError):
+        records = json.loads(path.read_bytes()).items()
+        return {name: HashRecord(**checked(HashRecord, record)) for name, record in records}
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
         return {}
 
 
@@ -85,8 +87,8 @@ def _read_partial(path: Path) -> dict[str, HashRecord]:
     found = {}
     for line in lines:
         try:
-            record = HashRecord(**json.loads(line))
-        except (ValueError, TypeError):  # the last line of a run that was killed
+            record = HashRecord(**checked(HashRecord, json.loads(line)))
+        except (ValueError, TypeError, RecursionError):  # the last line of a run that was killed
             continue
         if time.time() - record.at < _RESUME_WITHIN_S:
             found[record.path] = record

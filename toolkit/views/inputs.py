@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from toolkit.errors import CheckFailedError, Rejected
 from toolkit.views.base import Base, read_base
 from toolkit.views.edits import edited_files, read_edit
 from toolkit.views.overlay import Overlay, OverlayOptions, overlay_of
+from toolkit.views.plain import checked
 from toolkit.views.scales.pack import ScalePack, read_pack
 from toolkit.views.spec import ViewSpec, view_spec
 
@@ -47,11 +48,14 @@ class ViewInputs:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> ViewInputs | None:
-        """The inputs that a marker recorded; None where it records none."""
-        if {field.name for field in fields(cls)} != data.keys():
+        """The inputs that a marker recorded; None where it records none that can be used."""
+        try:
+            lists = {name: tuple(data[name]) for name in ("edits", "expected_tensors")}
+            packs = tuple(PackInput(**checked(PackInput, pack)) for pack in data["packs"])
+            words = {"scales": ScaleValues(data["scales"]).value, "links": LinkChoice(data["links"]).value}
+            return cls(**{**checked(cls, data), **lists, **words, "packs": packs})
+        except (TypeError, KeyError, ValueError):
             return None
-        lists = {name: tuple(data[name]) for name in ("edits", "expected_tensors")}
-        return cls(**{**data, **lists, "packs": tuple(PackInput(**pack) for pack in data["packs"])})
 
 
 def read_spec(inputs: ViewInputs, checkpoint: CheckpointFacts | None = None) -> ViewSpec:

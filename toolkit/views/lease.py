@@ -17,7 +17,7 @@ from toolkit.views.store import ViewStore
 @contextmanager
 def lease(store: ViewStore, name: str) -> Iterator[None]:
     """Use a view; taken before the view is looked for, so that nothing can come between. The store is prepared."""
-    descriptor = os.open(store.lock_file(name, "lease"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    descriptor = os.open(store.lock_file(name, "lease"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH)  # waits while the view is being removed, which is short
         yield

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from toolkit.views.plain import checked, inside
+
 MARKER_FILE = ".volta-view.json"
 MARKER_SCHEMA = 1
 
@@ -68,8 +70,10 @@ def read_marker(folder: Path) -> Marker | None:
         data = json.loads((folder / MARKER_FILE).read_bytes())
         if data.pop("schema") != MARKER_SCHEMA:
             return None
-        links = tuple(LinkedFile(**link) for link in data.pop("links"))
-        fresh = tuple(FreshFile(**file) for file in data.pop("fresh"))
-        return Marker(links=links, fresh=fresh, **data)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        links = tuple(LinkedFile(**checked(LinkedFile, link)) for link in data["links"])
+        fresh = tuple(FreshFile(**checked(FreshFile, file)) for file in data["fresh"])
+        for path in (*(link.path for link in links), *(file.path for file in fresh)):
+            inside(path)
+        return Marker(**{**checked(Marker, data), "links": links, "fresh": fresh})
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None

@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from toolkit.checkpoint.index import INDEX_FILE
-from toolkit.checkpoint.strict_json import parse_object
+from toolkit.checkpoint.strict_json import StrictJsonError, parse_object
 from toolkit.config.schema.views import LinkChoice
 from toolkit.errors import CheckFailedError
-from toolkit.views.base import PROVENANCE_FILE, Base, BaseFile, index_text
+from toolkit.views.base import Base, BaseFile, index_text
 from toolkit.views.digest import digest_of, sha256
-from toolkit.views.edits import Edit, apply_edits
+from toolkit.views.edits import PROVENANCE_FILE, Edit, apply_edits
 from toolkit.views.overlay import Overlay
 
 VIEW_SCHEMA = 1
@@ -51,11 +51,7 @@ def view_spec(
     Raises ConfigurationError for an edit that matches nothing, CheckFailedError where a name is taken.
     """
     fresh = dict(base.own) | apply_edits(base.texts, edits)
-    taken = {file.path for file in base.files} & overlay.files.keys()
-    if taken:
-        raise CheckFailedError(
-            f"the base already has a file {sorted(taken)[0]}", where=str(base.root), fix="rename the pack's scale file"
-        )
+    _check_free(base, overlay)
     fresh |= overlay.files
     if overlay.files:
         fresh[INDEX_FILE] = merged_index(base, overlay.tensors)
@@ -73,6 +69,23 @@ def view_spec(
         }
     )
     return ViewSpec(f"{_label(label)}-{digest[:12]}", digest, base.root, links, fresh, overlay.notes, links_by)
+
+
+def _check_free(base: Base, overlay: Overlay) -> None:
+    """CheckFailedError where the base has something of the name of a file that the view makes."""
+    taken = sorted({file.path for file in base.files} & overlay.files.keys())
+    if taken:
+        raise CheckFailedError(
+            f"the base already has a file {taken[0]}", where=str(base.root), fix="rename the pack's scale file"
+        )
+    folders = {parent.as_posix() for file in base.files for parent in PurePosixPath(file.path).parents}
+    taken = sorted(folders & {*overlay.files, PROVENANCE_FILE})
+    if taken:
+        raise CheckFailedError(
+            f"the base has a folder {taken[0]}, which is the name of a file of the view",
+            where=str(base.root),
+            fix="move that folder out of the checkpoint's",
+        )
 
 
 def merged_index(base: Base, tensors: Mapping[str, str]) -> bytes:
@@ -97,8 +110,21 @@ def _provenance(base: Base, overlay: Overlay, edits: Sequence[Edit]) -> dict[str
         "loader_contract": f"merged {INDEX_FILE}",
         **overlay.provenance,
         "edits": [edit.to_data() for edit in edits],
-        **({"base_view": parse_object(below)} if below else {}),
+        **({"base_view": _below(below, base.root)} if below is not None else {}),
     }
+
+
+def _below(text: bytes, where: Path) -> dict[str, Any]:
+    """The provenance of the view that is the base; CheckFailedError where that file is none."""
+    try:
+        return parse_object(text)
+    except StrictJsonError as error:
+        raise CheckFailedError(
+            f"{PROVENANCE_FILE} of the checkpoint: {error}",
+            where=str(where),
+            why="a view writes a file of this name, and tells in it what it was made from",
+            fix="move that file out of the checkpoint's folder",
+        ) from None
 
 
 def _label(label: str) -> str:

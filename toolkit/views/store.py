@@ -98,6 +98,8 @@ class ViewStore:
             self.root.parent.mkdir(parents=True, exist_ok=True)
             _folder(self.root)
         _folder(self.root / ".locks")
+        if self.hashes.is_symlink():
+            raise NotADirectoryError(ENOTDIR, "a folder of the store is a symbolic link", str(self.hashes))
         tag_cache(self.root, self.lock_file("store"))
 
     @contextmanager
@@ -131,5 +133,7 @@ def _folder(path: Path) -> None:
     try:
         disk.make_folder(path)
     except FileExistsError:
+        if path.is_symlink():  # what is written there would come to lie elsewhere, perhaps in a checkpoint
+            raise NotADirectoryError(ENOTDIR, "a folder of the store is a symbolic link", str(path)) from None
         if not path.is_dir():
             raise

@@ -136,10 +136,7 @@ def repair(store: ViewStore, name: str, progress: Progress) -> MaterializedView:
 
 
 def _inputs(marker: Marker | None) -> ViewInputs | None:
-    try:
-        return ViewInputs.from_data(marker.made_from) if marker else None
-    except (TypeError, KeyError):
-        return None
+    return ViewInputs.from_data(marker.made_from) if marker else None
 
 
 def _changed(marker: Marker) -> list[str]:

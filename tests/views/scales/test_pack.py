@@ -60,6 +60,27 @@ def test_a_pack_without_max_abs_and_with_further_keys_is_read(pack: Path) -> Non
         (lambda m: m["scale_file"]["tensor_names"].append("x"), f"x is listed and not in {SCALE_FILE}"),
         (lambda m: m["scale_file"]["tensor_names"].append(K), f"{K} is listed twice"),
         (lambda m: m["tensors"][0].update(scale=9.0), f"{K} is 0.5 in the file, 9.0 in the manifest"),
+        (lambda m: m["tensors"][0].update(scale=True), f"{K} is 0.5 in the file, True in the manifest"),
+        (lambda m: m["tensors"][0].update(scale="0.5"), f"{K} is 0.5 in the file, '0.5' in the manifest"),
+        (
+            lambda m: m["tensors"][0].update(scale=10**400),
+            f"{K} is 0.5 in the file, a number of hundreds of digits in the manifest",
+        ),
+        (lambda m: m["tensors"][0].update(max_abs=-5), f"max_abs of {K} is -5, which is no magnitude"),
+        (lambda m: m["tensors"][0].update(max_abs=True), f"max_abs of {K} is True, which is no magnitude"),
+        (
+            lambda m: m["tensors"][0].update(max_abs=10**400),
+            f"max_abs of {K} is a number of hundreds of digits, which is no magnitude",
+        ),
+        (lambda m: m.update(schema_version=True), "schema_version True is unknown, 1 is read"),
+        (lambda m: m.update(artifact_id="a\x1b[2J"), "artifact_id holds what cannot be printed"),
+        *[
+            (
+                lambda m, name=name: m["scale_file"].update(filename=name),
+                f"the scale file is named {name!r}, it must be a .safetensors file beside the manifest",
+            )
+            for name in ("a\0b.safetensors", "a\nb.safetensors", "\ud800.safetensors", "a/b.safetensors")
+        ],
         (
             lambda m: m["scale_file"].update(filename="../x.safetensors"),
             "the scale file is named '../x.safetensors', it must be a .safetensors file beside the manifest",
@@ -73,6 +94,14 @@ def test_a_pack_without_max_abs_and_with_further_keys_is_read(pack: Path) -> Non
 def test_a_manifest_that_does_not_fit(pack: Path, change: Change, text: str) -> None:
     change_manifest(pack, change)
     assert first_line(pack) == f"{MANIFEST_FILE}: {text}"
+
+
+@pytest.mark.parametrize("odd", [[1], {}, True, "0", None])
+@pytest.mark.parametrize("key", ["layer", "kind", "name"])
+def test_an_entry_that_belongs_to_no_scale_tells_nothing(pack: Path, key: str, odd: object) -> None:
+    change_manifest(pack, lambda manifest: manifest["tensors"][0].update({key: odd}))
+    change_manifest(pack, lambda manifest: manifest["tensors"].append(odd))
+    assert read_pack(pack).scales == scales_for()
 
 
 def test_a_swapped_shard_is_refused(pack: Path) -> None:

@@ -101,6 +101,7 @@ def test_a_value_that_is_no_scale(value: float, reason: str) -> None:
         (shard({K: entry("F16", end=2)}, b"\0\0"), f"{K} is F16, a KV scale is F32"),
         (shard({K: entry(shape=[2], end=8)}, bytes(8)), f"{K} has the shape [2], a KV scale is one number ([] or [1])"),
         (shard({K: entry(end=8)}, bytes(8)), f"{K}: data_offsets [0, 8] do not span 4 bytes"),
+        (shard({f"\x1b{K}": entry()}, bytes(4)), f"'\\x1b{K}' is no name: it holds what cannot be printed"),
         (shard({K: 3}, b""), f"{K}: a tensor needs dtype, shape and data_offsets"),
         (
             shard({K: entry(), V: entry()}, bytes(8)),

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from toolkit.errors import CheckFailedError
 
 # Any tensor of the K projection marks an attention layer that keeps a KV cache; quantised ones have several.
-_PROJECTION = re.compile(r"(?P<prefix>.+)\.layers\.(?P<layer>\d+)\.self_attn\.(?:k|qkv)_proj\.\w*weight\w*")
-_LAYER = re.compile(r"(?P<prefix>.+)\.layers\.(?P<layer>\d+)\.self_attn\.(?P<kind>[kv])_scale")
+_PROJECTION = re.compile(r"(?P<prefix>.+)\.layers\.(?P<layer>[0-9]{1,9})\.self_attn\.(?:k|qkv)_proj\.\w*weight\w*")
+_LAYER = re.compile(r"(?P<prefix>.+)\.layers\.(?P<layer>[0-9]{1,9})\.self_attn\.(?P<kind>[kv])_scale")
 _ENCODERS = ("vision", "visual", "audio")  # their attention keeps no KV cache
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -99,7 +100,7 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     except StrictJsonError as error:
         raise check_failed([Rejected(MANIFEST_FILE, str(error))], where=str(path.parent), fix=_FIX) from None
     schema = manifest.get("schema_version")
-    if schema != PACK_SCHEMA:
+    if type(schema) is not int or schema != PACK_SCHEMA:
         raise CheckFailedError(
             f"{MANIFEST_FILE}: schema_version {schema!r} is unknown, {PACK_SCHEMA} is read", where=str(path), fix=_FIX
         )
@@ -119,9 +120,12 @@ def _manifest_faults(manifest: Mapping[str, Any]) -> list[str]:
         "scale_file.tensor_count": (_inside(manifest, "scale_file", "tensor_count"), int),
         "tensors": (manifest.get("tensors", []), list),
     }
-    return [
+    faults = [
         f"{key} is not there, or no {kind.__name__}" for key, (value, kind) in needed.items() if type(value) is not kind
     ]
+    if not faults and not manifest["artifact_id"].isprintable():
+        faults.append("artifact_id holds what cannot be printed")
+    return faults
 
 
 def _inside(manifest: Mapping[str, Any], group: str, key: str) -> Any:
@@ -132,7 +136,8 @@ def _inside(manifest: Mapping[str, Any], group: str, key: str) -> Any:
 def _plain_name(name: str, folder: Path) -> str:
     """The shard's name, if it is a file of the pack's own folder."""
     path = PurePosixPath(name)
-    if name.startswith(".") or path.is_absolute() or len(path.parts) != 1 or path.suffix != ".safetensors":
+    beside = not path.is_absolute() and len(path.parts) == 1 and not name.startswith(".")
+    if not beside or not name.isprintable() or path.suffix != ".safetensors":
         raise CheckFailedError(
             f"{MANIFEST_FILE}: the scale file is named {name!r}, it must be a .safetensors file beside the manifest",
             where=str(folder),
@@ -170,7 +175,8 @@ def _measured(scales: Mapping[str, float], tensors: Sequence[Any]) -> dict[str, 
     for entry in tensors:
         if not isinstance(entry, dict):
             continue
-        names = numbered.get((entry.get("layer", -1), str(entry.get("kind", ""))[:1].lower()), [])
+        layer, kind = entry.get("layer"), str(entry.get("kind", ""))[:1].lower()
+        names = numbered.get((layer, kind), []) if type(layer) is int else []
         named = str(entry.get("name", names[0] if len(names) == 1 else ""))
         if named in scales:
             found[named] = entry
@@ -179,13 +185,31 @@ def _measured(scales: Mapping[str, float], tensors: Sequence[Any]) -> dict[str, 
 
 def _value_faults(scales: Mapping[str, float], tensors: Sequence[Any]) -> list[str]:
     """Where the manifest and the shard tell different scales; the manifest's may be printed with fewer digits."""
-    return [
-        f"{name} is {scales[name]:g} in the file, {entry['scale']} in the manifest"
-        for name, entry in _measured(scales, tensors).items()
-        if isinstance(entry.get("scale"), int | float) and abs(entry["scale"] - scales[name]) > 1e-5 * scales[name]
-    ]
+    faults = []
+    for name, entry in _measured(scales, tensors).items():
+        told, largest = entry.get("scale"), entry.get("max_abs")
+        if told is not None and not abs(_number(told) - scales[name]) <= 1e-5 * scales[name]:
+            faults.append(f"{name} is {scales[name]:g} in the file, {_shown(told)} in the manifest")
+        if largest is not None and not 0 <= _number(largest) < math.inf:
+            faults.append(f"max_abs of {name} is {_shown(largest)}, which is no magnitude")
+    return faults
+
+
+def _number(value: Any) -> float:
+    """A number of JSON as float; NaN for anything else, infinity for one that is too large."""
+    if type(value) not in (int, float):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def _shown(value: Any) -> str:
+    text = "a number of hundreds of digits" if _number(value) == math.inf and type(value) is int else repr(value)
+    return text if len(text) <= 40 else f"{text[:40]}..."
 
 
 def _maxima(scales: Mapping[str, float], tensors: Sequence[Any]) -> dict[str, float]:
     entries = _measured(scales, tensors).items()
-    return {name: float(entry["max_abs"]) for name, entry in entries if isinstance(entry.get("max_abs"), int | float)}
+    return {name: _number(entry["max_abs"]) for name, entry in entries if entry.get("max_abs") is not None}

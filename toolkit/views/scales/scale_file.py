@@ -69,6 +69,8 @@ def _split(data: bytes) -> tuple[dict[str, Any], bytes, str]:
 
 
 def _entry_fault(name: str, entry: Any) -> str | None:
+    if not name.isprintable():
+        return f"{name!r} is no name: it holds what cannot be printed"
     if not isinstance(entry, dict) or not {"dtype", "shape", "data_offsets"} <= entry.keys():
         return f"{name}: a tensor needs dtype, shape and data_offsets"
     if entry["dtype"] != "F32":
