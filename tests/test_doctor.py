@@ -106,11 +106,20 @@ def test_a_report_has_no_secrets(tmp_path):
     assert (environment["VLLM_NOTE"], environment["VLLM_API_KEY"]) == ("kept", "<left out>")
 
 
-def test_another_interpreter_is_asked_for_its_own_packages(tmp_path):
-    document = doctor(f"engine.python={tmp_path}/none", "server.port=18433", code=0)
-    software = document["facts"]["machine"]["software"]
-    assert software["python"] == f"{tmp_path}/none"
-    assert software["distributions"] == []
+@pytest.mark.parametrize("python", ["none", "silent", "strange"])
+def test_an_interpreter_that_does_not_answer_is_not_called_well(tmp_path, python):
+    for name, line in (("silent", "exit 0"), ("strange", "echo '[1, 2]'")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{line}\n")
+        (tmp_path / name).chmod(0o755)
+    document = doctor(f"engine.python={tmp_path / python}", "server.port=18433", code=0)
+    machine = document["facts"]["machine"]
+    reason = f"{tmp_path / python} does not say where it imports from"
+    for fact in ("software", "extensions", "members"):
+        assert machine[fact] is None
+        assert machine["unread"][fact] == reason
+    assert {"software", "extensions", "members"} <= {
+        found["where"] for found in document["findings"] if found["rule"] == "could-not-be-read"
+    }
 
 
 def test_an_empty_path_and_a_home_that_cannot_be_written_hold_nothing_up(tmp_path):

@@ -80,7 +80,8 @@ def test_a_record_of_an_older_toolkit_lacks_newer_facts(tmp_path):
 
 
 BAD = [
-    ("", "wrong JSON at line 1, column 1: Expecting value"),
+    ("", "it is empty"),
+    (" ", "wrong JSON at line 1, column 2: Expecting value"),
     ("[1]", "wrong JSON: an object is needed, this is an array"),
     ('{"schema": 1, "schema": 1}', "duplicate key 'schema'"),
     ("{}", "it has no 'schema' and 'machine'"),

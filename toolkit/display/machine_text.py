@@ -53,7 +53,8 @@ def _count(number: int, one: str, many: str) -> str:
 def _machine(facts: MachineFacts) -> Iterator[tuple[str, str]]:
     python = ".".join(map(str, facts.python))
     yield "computer", f"{facts.architecture}, {_count(facts.cpu_count, 'core', 'cores')}, Python {python}"
-    yield "memory", f"{facts.memory_bytes / GIB:.1f} GiB, {facts.available_bytes / GIB:.1f} free"
+    free = f"{facts.memory_bytes / GIB:.1f} GiB, {facts.available_bytes / GIB:.1f} free"
+    yield "memory", "unknown" if "memory" in facts.unread else free
     yield "limits", f"locked memory {_limit(facts.lockable_bytes, ' bytes')}, open files {_limit(facts.open_files)}"
     if facts.disks is not None:
         yield "disks", ", ".join(f"{free / GIB:.0f} GiB free at {folder}" for folder, free in facts.disks.items())
@@ -102,6 +103,12 @@ def _software(software: Software) -> Iterator[tuple[str, str]]:
             yield "torch is for", ", ".join(code.targets)
 
 
+def _age(target: str) -> tuple[int, str, str]:
+    """By the number behind the underscore, of which a strange target may have none."""
+    number = target.rpartition("_")[2]
+    return len(number), number, target
+
+
 def _extensions(extensions: Extensions) -> Iterator[tuple[str, str]]:
     """Each package beside torch that has code for GPUs, with all that its libraries have code for, oldest first."""
     packages: dict[str, set[str]] = {}
@@ -109,5 +116,5 @@ def _extensions(extensions: Extensions) -> Iterator[tuple[str, str]]:
         if extension.targets:
             packages.setdefault(extension.package, set()).update(extension.targets)
     for package, targets in packages.items():
-        oldest_first = sorted(targets, key=lambda target: (int(target.rpartition("_")[2]), target))
+        oldest_first = sorted(targets, key=_age)
         yield "extension", f"{package} is for {', '.join(oldest_first)}"

@@ -10,7 +10,7 @@ from typing import Any
 
 from toolkit.machine.extensions import extensions
 from toolkit.machine.facts import MachineFacts
-from toolkit.machine.guard import read_all
+from toolkit.machine.guard import CannotReadError, read_all
 from toolkit.machine.members import members
 from toolkit.machine.probe import probe
 from toolkit.machine.software import software
@@ -23,12 +23,19 @@ def examine(python: str, folders: Callable[[], Sequence[Path]], ports: Iterable[
     python: the interpreter that serves. folders: asks it for its import path. ports: see `probe`.
     """
     facts = probe(ports)
+
+    def searched() -> Sequence[Path]:
+        found = folders()
+        if not found:
+            raise CannotReadError(f"{python} does not say where it imports from")
+        return found
+
     deep: Mapping[str, Callable[[], Any]] = {
         "disks": lambda: disks(written_folders()),
         "docker": docker,
-        "software": lambda: software(python, folders()),
-        "extensions": lambda: extensions(folders()),
-        "members": lambda: members(folders()),
+        "software": lambda: software(python, searched()),
+        "extensions": lambda: extensions(searched()),
+        "members": lambda: members(searched()),
     }
     readings = read_all(deep)
     unread = {name: reading.reason for name, reading in readings.items() if reading.reason is not None}

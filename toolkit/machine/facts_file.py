@@ -7,6 +7,7 @@ The document is `{"schema": 1, "toolkit": VERSION, "machine": {...}}`, with Mach
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -20,6 +21,7 @@ from toolkit.machine.facts import NO_LIMIT, MachineFacts
 
 FACTS_SCHEMA = 1
 LARGEST_BYTES = 16 * 2**20
+LARGEST_NUMBER = 2**63 - 1
 RECORD = "record one with: python -m toolkit.doctor output=json > FILE"
 
 
@@ -32,12 +34,14 @@ def to_json(facts: MachineFacts) -> dict[str, Any]:
 def read(path: Path) -> MachineFacts:
     """The machine that a file describes. Raises ConfigurationError that says what is wrong with the file, and where."""
     try:
-        with path.open("rb") as file:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
+            os.set_blocking(file.fileno(), True)  # waits for who writes into a pipe, and not for somebody to open it
             data = file.read(LARGEST_BYTES + 1)
-    except OSError as error:
-        raise ConfigurationError(
-            "the machine facts cannot be read", where=str(path), why=str(error.strerror), fix=RECORD
-        ) from error
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or "it is no name of a file"
+        raise ConfigurationError("the machine facts cannot be read", where=str(path), why=why, fix=RECORD) from error
+    if not data:
+        raise _bad(path, "it is empty")
     if len(data) > LARGEST_BYTES:
         raise _bad(path, f"it has more than {LARGEST_BYTES >> 20} MiB, and a record takes a few KiB")
     try:
@@ -52,7 +56,7 @@ def from_json(document: dict[str, Any], path: Path) -> MachineFacts:
         document = document["facts"]
     if "schema" not in document or "machine" not in document:
         raise _bad(path, "it has no 'schema' and 'machine'")
-    if document["schema"] != FACTS_SCHEMA:
+    if type(document["schema"]) is not int or document["schema"] != FACTS_SCHEMA:
         raise _bad(
             path,
             f"it has schema {document['schema']!r}, and this toolkit reads schema {FACTS_SCHEMA}",
@@ -64,23 +68,25 @@ def from_json(document: dict[str, Any], path: Path) -> MachineFacts:
         facts = decode(MachineFacts, document["machine"], "machine")
     except DecodeError as error:
         raise _bad(path, str(error), error.fix) from error
-    for where, number in _negative(document["machine"], "machine"):
-        raise _bad(path, f"{where}: {number} is less than nothing")
+    for why in _impossible(document["machine"], "machine"):
+        raise _bad(path, why)
     return facts
 
 
-def _negative(value: Any, where: str) -> Iterator[tuple[str, int]]:
-    """Numbers that no count or size can be; a limit that is not set is NO_LIMIT."""
+def _impossible(value: Any, where: str) -> Iterator[str]:
+    """What is wrong with numbers that no count or size can be; a limit that is not set is NO_LIMIT."""
     if isinstance(value, Mapping):
         for key, item in value.items():
-            yield from _negative(item, f"{where}.{key}")
+            yield from _impossible(item, f"{where}.{key}")
     elif isinstance(value, list):
         for at, item in enumerate(value):
-            yield from _negative(item, f"{where}[{at}]")
+            yield from _impossible(item, f"{where}[{at}]")
     elif isinstance(value, int) and value < 0:
         unlimited = value == NO_LIMIT and where in ("machine.lockable_bytes", "machine.open_files")
         if not unlimited:
-            yield where, value
+            yield f"{where}: {value} is less than nothing"
+    elif isinstance(value, int) and value > LARGEST_NUMBER:
+        yield f"{where}: a number of {len(str(value))} digits is more than any machine counts to"
 
 
 def _bad(path: Path, why: str, fix: str = "") -> ConfigurationError:

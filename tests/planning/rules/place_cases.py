@@ -186,6 +186,13 @@ CASES = [
         config(),
         machine=machine(available_bytes=1000),
     ),
+    Case(
+        "kv-over-host-memory",
+        ("limits.kv_cache_memory_bytes", "not checked, as this machine's memory could not be read", ""),
+        config(),
+        machine=machine(memory_bytes=0, available_bytes=0, unread={"memory": "no /proc here"}),
+        unchecked=True,
+    ),
     Case("kv-over-host-memory", None, on_v100(), machine=gpus(available_bytes=0)),
     Case(
         "kv-over-host-memory",

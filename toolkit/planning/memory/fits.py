@@ -93,16 +93,23 @@ def _host(config: DeploymentConfig, budget: Budget, machine: MachineFacts) -> It
         return
     ranks = config.limits.tensor_parallel
     needed = budget.total(Place.host) * ranks
-    if needed > machine.memory_bytes > 0:
+    place = "limits.ngram_embedding"
+    if needed and "memory" in machine.unread:
+        unread = "not checked, as this machine's memory could not be read"
+        yield Finding("host-memory-short", Severity.unchecked, place, unread)
+    elif needed > machine.memory_bytes:
         yield Finding(
             "host-memory-short",
             Severity.warn,
-            "limits.ngram_embedding",
+            place,
             f"{needed / GIB:.2f} GiB stay in the machine's memory, which has {machine.memory_bytes / GIB:.2f} GiB",
             "limits.ngram_embedding=gpu if the GPUs have room, or a machine with more memory",
         )
     locked = sum(term.bytes for term in budget.terms if term.locked)
-    if machine.lockable_bytes is not None and 0 <= machine.lockable_bytes < locked:  # negative: no limit is set
+    if locked and machine.lockable_bytes is None:
+        unread = "not checked, as it is not known how much a process may lock"
+        yield Finding("locked-memory-short", Severity.unchecked, "ulimit -l", unread)
+    elif machine.lockable_bytes is not None and 0 <= machine.lockable_bytes < locked:  # negative: no limit is set
         yield Finding(
             "locked-memory-short",
             Severity.warn,

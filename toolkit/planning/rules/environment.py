@@ -126,7 +126,11 @@ def kv_over_host_memory(context: Context) -> Iterator[Problem]:
     """The CPU engine's KV cache must fit into the memory that is free now."""
     config, free = context.config, context.machine.available_bytes
     asked = kv_cache_memory_bytes(config)
-    if config.engine.name is EngineName.cpu and asked is not None and asked > free:
+    if config.engine.name is not EngineName.cpu or asked is None:
+        return
+    if "memory" in context.machine.unread:
+        yield unknown("limits.kv_cache_memory_bytes", "this machine's memory could not be read")
+    elif asked > free:
         yield Problem(
             "limits.kv_cache_memory_bytes",
             f"{asked:,} bytes are asked for and {free:,} are free",
