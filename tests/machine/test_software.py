@@ -146,3 +146,13 @@ def test_this_environment():
 
     assert names["torch"] == version("torch")
     assert found.source_trees == ()
+
+
+def test_who_brings_vllm_a_platform(tmp_path):
+    home = site(tmp_path, "volta_toolkit-0.1.0", "vllm_Ascend-1.0", "other-1.0", "vllm-0.32.0")
+    points = "[console_scripts]\nx = a:b\n\n[vllm.platform_plugins]\nmine = a:b\n"
+    for name in ("volta_toolkit-0.1.0", "vllm_Ascend-1.0"):
+        (home / f"{name}.dist-info/entry_points.txt").write_text(points)
+    (home / "other-1.0.dist-info/entry_points.txt").write_text("[vllm.general_plugins]\nx = a:b\n")
+    assert seen(home).platform_plugins == ("vllm-ascend", "volta-toolkit")
+    assert seen(tmp_path / "none").platform_plugins == ()

