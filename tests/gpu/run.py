@@ -9,6 +9,8 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import platform
+import re
 import secrets
 import subprocess
 import sys
@@ -99,12 +101,18 @@ def machine() -> dict[str, Any]:
         "capability": list(torch.cuda.get_device_capability()),
         "driver": subprocess.run(driver, capture_output=True, text=True, check=True).stdout.split()[0],
         "torch": torch.__version__,
+        "python": platform.python_version(),
         "commit": native.commit,
         "dirty": native.dirty,
         "library_sha256": hashlib.sha256(library.read_bytes()).hexdigest(),
         "kernels_sha256": native.kernels_sha256,
         "device_code": {f"{code.name}.{code.kind}": code.sha256 for code in native.device_code},
     }
+
+
+def as_text(record: dict[str, Any]) -> str:
+    """JSON with one line for each check."""
+    return re.sub(r"\[\s+([\d.e+-]+),\s+([\d.e+-]+)\s+\]", r"[\1, \2]", json.dumps(record, indent=1)) + "\n"
 
 
 def main() -> int:
@@ -125,7 +133,7 @@ def main() -> int:
     def keep(found: dict[str, Any]) -> None:
         if args.json:
             record = {**facts, "seed": args.seed, "seconds": round(time.monotonic() - started), **found}
-            args.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+            args.json.write_text(as_text(record), encoding="utf-8")
 
     found = execute(chosen(checks(args.seed), args.only, args.skip, args.part), torch.cuda.synchronize, keep)
     passed, failed = found["checks"] - len(found["failures"]), len(found["failures"])

@@ -130,6 +130,20 @@ def test_the_record_holds_what_was_done_when_a_run_is_cut_short(monkeypatch):
     assert kept[-1] == found
 
 
+def test_a_record_has_a_line_for_each_check():
+    run = program("run")
+    record = {
+        "gpu": "x",
+        "capability": [9, 0],
+        "worst": {"a": [0.5, 1e-06], "b": None, "c": [1.0, 0.25]},
+        "failures": {},
+    }
+    text = run.as_text(record)
+    assert json.loads(text) == record
+    assert '"a": [0.5, 1e-06],\n' in text
+    assert len(text.splitlines()) == 10
+
+
 def test_parts_are_all_of_the_checks_once():
     run = program("run")
     every = [(f"check-{number}", None) for number in range(11)] + [("graph-replay", None)]
