@@ -60,8 +60,8 @@ def places(folder: Path) -> dict[str, str]:
         "/dev/null": "it is no regular file",
         "loop": "a link that leads nowhere has that name",
         "a" * 300: "File name too long",
-        "~nobody-has-this-name/plan.html": "it is no name of a file here",
-        "a\0b.html": "it is no name of a file here",
+        "~nobody-has-this/a.html": "html='~nobody-has-this/a.html' begins with a user that this machine does not know",
+        "a\0b.html": r"html='a\x00b.html' holds a null character, which no path does",
         "": "it names no file",
     }
 

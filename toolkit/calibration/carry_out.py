@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from pathlib import Path
 
 import toolkit
 from toolkit.calibration.builtin import builtin_prompts
@@ -16,6 +15,7 @@ from toolkit.calibration.result import measured_scales
 from toolkit.checkpoint.facts import CheckpointFacts
 from toolkit.checkpoint.progress import Progress
 from toolkit.config.composed import Composed
+from toolkit.config.paths import user_path
 from toolkit.config.schema.verbs import CalibrateConfig, Until
 from toolkit.runs.timings import BEFORE, Timings, process_age
 from toolkit.serving.carry_out import Run, packages_of
@@ -64,7 +64,7 @@ def calibrate(
 
 def _prompts(config: CalibrateConfig) -> PromptSet:
     if config.prompts:
-        prompts = read_prompts(Path(config.prompts).expanduser())
+        prompts = read_prompts(user_path(config.prompts, "prompts"))
     else:
         prompts = builtin_prompts().within(config.limits.max_model_len)
     check_pin(prompts, config.prompts_sha256)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from toolkit.calibration.picture import PICTURE_FILE, picture
 from toolkit.calibration.report import REPORT_FILE, Calibration
+from toolkit.config.paths import user_path
 from toolkit.errors import CheckFailedError, ConfigurationError
 from toolkit.storage import disk
 from toolkit.views.scales.pack import SCALE_FILE, make_pack, pack_files
@@ -16,7 +17,7 @@ from toolkit.views.scales.pack import SCALE_FILE, make_pack, pack_files
 def output_folder(configured: str, model: str) -> Path:
     """Where the pack goes; ConfigurationError where something is there already, or its parent cannot be made."""
     if configured:
-        folder = Path(configured).expanduser().absolute()
+        folder = user_path(configured, "folder").absolute()
     else:
         import platformdirs
 

@@ -13,6 +13,7 @@ from typing import Any
 from toolkit.checkpoint.index import INDEX_FILE, read_index
 from toolkit.checkpoint.local import CONFIG_FILE
 from toolkit.checkpoint.progress import Progress, step
+from toolkit.config.paths import user_path
 from toolkit.errors import CheckFailedError, ConfigurationError, ToolkitError
 
 _DISK_FAULTS = frozenset({ENOSPC, EDQUOT, EFBIG, EROFS, EACCES, EPERM, ENOTDIR, EEXIST})
@@ -55,7 +56,7 @@ def hub_cache() -> Path:
     """The hub library's cache, found without importing it (HF_HUB_CACHE, HF_HOME, XDG_CACHE_HOME, as it does)."""
     explicit = os.environ.get("HF_HUB_CACHE") or os.environ.get("HUGGINGFACE_HUB_CACHE")
     home = os.environ.get("HF_HOME") or os.path.join(os.environ.get("XDG_CACHE_HOME", "~/.cache"), "huggingface")  # noqa: PTH118
-    return Path(os.path.expandvars(explicit or f"{home}/hub")).expanduser()
+    return user_path(os.path.expandvars(explicit or f"{home}/hub"), "HF_HUB_CACHE or HF_HOME")
 
 
 def is_whole(folder: Path) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 
+from toolkit.config.paths import user_path
 from toolkit.errors import ConfigurationError
 
 SERVICES = ("help", "hydra_help", "cfg", "info", "multirun", "shell_completion", "resolve", "package")
@@ -68,15 +69,22 @@ def typed_so_far(line: str, conf: Path) -> tuple[str, str | None]:
     program, *before, last = line.split(" ") if " " in line else (line, "")
     given = [word for flag, word in pairwise(before) if flag in ("--config-dir", "-cd")]
     given += [word.partition("=")[2] for word in before if word.startswith("--config-dir=")]
-    folder = next((path for path in (Path(word).expanduser() for word in given) if path.is_dir()), None)
+    folder = next((path for path in map(_home_or_as_it_is, given) if path.is_dir()), None)
     overrides = [word for word in before if word in ("-m", "--multirun") or (word[:1] not in "-" and "=" in word)]
     typed = [_quoted(word, (conf, folder or conf)) for word in overrides]
     word = "" if last.startswith("-") else last
     return " ".join([program, *typed, word]), str(folder.absolute()) if folder is not None else None
 
 
+def _home_or_as_it_is(name: str) -> Path:
+    try:
+        return user_path(name, "--config-dir")
+    except ConfigurationError:  # half typed
+        return Path(name)
+
+
 def _folder(name: str) -> Path:
-    folder = Path(name).expanduser().absolute()
+    folder = user_path(name, "--config-dir").absolute()
     if not folder.is_dir():
         raise ConfigurationError(f"there is no folder {name}", where="--config-dir", fix="name one with recipe/*.yaml")
     return folder

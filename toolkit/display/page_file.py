@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from toolkit.config.paths import user_path
 from toolkit.errors import ConfigurationError
 from toolkit.storage.disk import replace_file
 
@@ -23,15 +24,15 @@ def write_page(option: str, name: str, page: str) -> None:
     """
     path = Path(name)
     try:
-        path = Path(os.path.realpath(path.expanduser()))
+        path = Path(os.path.realpath(user_path(name, option)))
         fault = _fault(path) if name else "it names no file"
         if fault is None:
             replace_file(path, page.encode())
             return
     except OSError as error:
         fault = error.strerror or str(error)
-    except (ValueError, RuntimeError):
-        fault = "it is no name of a file here"  # a null character; a user that nobody knows
+    except ConfigurationError as error:
+        fault = error.what
     raise ConfigurationError(
         "the page cannot be written", where=f"{option}={name}", why=fault, fix=_instead(option, path)
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from toolkit.config.paths import user_path
 from toolkit.engine.proc import MARKER
 from toolkit.errors import ConfigurationError
 
@@ -57,7 +58,7 @@ def read_api_key(path: str) -> str:
     Raises:
         ConfigurationError: the file cannot be read, holds no key, or others may read it.
     """
-    file = Path(path).expanduser()
+    file = user_path(path, "server.api_key_file")
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
         mode = file.stat().st_mode

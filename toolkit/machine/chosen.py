@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 
+from toolkit.config.paths import user_path
 from toolkit.machine import facts_file
 from toolkit.machine.facts import MachineFacts
 from toolkit.machine.probe import probe
@@ -20,4 +20,4 @@ def machine_facts(file: str | None, ports: Iterable[tuple[str, int]] = ()) -> Ma
 
 def recorded(file: str) -> MachineFacts:
     """The facts of a recorded machine. Raises ConfigurationError for a bad file."""
-    return facts_file.read(Path(file).expanduser())
+    return facts_file.read(user_path(file, "machine.facts_file"))

@@ -37,9 +37,10 @@ def read(path: Path) -> MachineFacts:
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
             os.set_blocking(file.fileno(), True)  # waits for who writes into a pipe, and not for somebody to open it
             data = file.read(LARGEST_BYTES + 1)
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or "it is no name of a file"
-        raise ConfigurationError("the machine facts cannot be read", where=str(path), why=why, fix=RECORD) from error
+    except OSError as error:
+        raise ConfigurationError(
+            "the machine facts cannot be read", where=str(path), why=str(error.strerror), fix=RECORD
+        ) from error
     if not data:
         raise _bad(path, "it is empty")
     if len(data) > LARGEST_BYTES:

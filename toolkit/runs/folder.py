@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from toolkit.config.paths import user_path
 from toolkit.errors import ConfigurationError
 from toolkit.planning.kv_measurement import MEASUREMENTS_FOLDER
 from toolkit.planning.worker_report import WORKERS_FOLDER
@@ -61,7 +62,7 @@ class RunFolder:
 def runs_root(configured: str) -> Path:
     """The folder that holds run folders: the configured one, or the user's state folder."""
     if configured:
-        return Path(configured).expanduser().absolute()
+        return user_path(configured, "runs").absolute()
     import platformdirs
 
     return platformdirs.user_state_path("volta-toolkit") / "runs"

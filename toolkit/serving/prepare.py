@@ -11,6 +11,7 @@ from toolkit.checkpoint.facts import CheckpointFacts
 from toolkit.checkpoint.local import read_facts
 from toolkit.checkpoint.progress import Progress
 from toolkit.checkpoint.sources import fetch, locate, locate_draft
+from toolkit.config.paths import user_path
 from toolkit.config.schema.checkpoint import SourceKind
 from toolkit.config.schema.launcher import LauncherKind
 from toolkit.config.schema.verbs import EngineRunConfig
@@ -154,4 +155,4 @@ def request_for(
 
 def _program(name: str) -> str:
     """The program by its full path, as the engine starts in the run's folder; a bare name is left to PATH."""
-    return str(Path(name).expanduser().absolute()) if "/" in name else name
+    return str(user_path(name, "engine.python").absolute()) if "/" in name else name

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from toolkit.config.composed import Composed
+from toolkit.config.paths import user_path
 from toolkit.config.provenance import COMMAND_LINE
 from toolkit.config.schema.verbs import ServeConfig
 from toolkit.config.strict import free_mapping, known_keys, strict
@@ -57,7 +57,7 @@ def recorded_run(composed: Composed[ServeConfig]) -> Receipt | None:
             why="the receipt holds a complete configuration of its own",
             fix="leave out +recipe, and override single values after receipt=",
         )
-    return receipts.load(Path(composed.config.receipt).expanduser())
+    return receipts.load(user_path(composed.config.receipt, "receipt"))
 
 
 def _set_here(composed: Composed[ServeConfig]) -> Iterator[str]:

@@ -19,6 +19,7 @@ from errno import EINVAL, ENOENT, ENOTDIR
 from pathlib import Path
 
 from toolkit.checkpoint.progress import Silent, step
+from toolkit.config.paths import user_path
 from toolkit.errors import CheckFailedError, ToolkitError
 from toolkit.storage import disk
 from toolkit.storage.cache_tag import tag_cache
@@ -42,7 +43,7 @@ class ViewStore:
             from platformdirs import user_data_path
 
             root = str(user_data_path("volta-toolkit") / "views")
-        return cls(Path(os.path.realpath(Path(root).expanduser())))
+        return cls(Path(os.path.realpath(user_path(root, "views.root"))))
 
     def path(self, name: str) -> Path:
         """Where a view is or would be."""

@@ -7,8 +7,8 @@ from typing import Any
 
 from toolkit.checkpoint.kinds.kind import needed
 from toolkit.checkpoint.progress import Progress
+from toolkit.config.paths import user_path
 from toolkit.config.schema.checkpoint import CheckpointConfig
-from toolkit.errors import ConfigurationError
 
 
 class LocalKind:
@@ -17,14 +17,8 @@ class LocalKind:
     def __init__(self, config: CheckpointConfig) -> None:
         self._declared = dict(config.declared)
         path = needed(config.source.path, "path", "local")
-        try:
-            # Absolute: the engine may be started from another folder.
-            self._folder = Path(path).expanduser().absolute()
-        except RuntimeError:
-            raise ConfigurationError(
-                f"checkpoint.source.path={path!r} begins with a user that this machine does not know",
-                fix="write the path in full",
-            ) from None
+        # Absolute: the engine may be started from another folder.
+        self._folder = user_path(path, "checkpoint.source.path").absolute()
 
     def find(self) -> Path | None:
         """The folder; one that cannot be read or is a broken link counts as found, so that what is wrong is told."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from toolkit.checkpoint.hub import HubSource, download
 from toolkit.checkpoint.progress import Progress
+from toolkit.config.paths import user_path
 from toolkit.config.schema.overlay import OverlayConfig
 from toolkit.errors import ConfigurationError, ToolkitError
 from toolkit.views.scales.pack import MANIFEST_FILE
@@ -25,7 +26,7 @@ class PackSource:
     def find(self) -> Path | None:
         """The pack's folder; None where it is still to be downloaded. ConfigurationError where no place is told."""
         if self.path:
-            return Path(self.path).expanduser().absolute()
+            return user_path(self.path, "overlay.path").absolute()
         folder = self._hub().folder
         whole = (folder / MANIFEST_FILE).exists() and any(path.exists() for path in folder.glob("*.safetensors"))
         return folder if whole else None
