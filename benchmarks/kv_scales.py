@@ -5,9 +5,10 @@
 PACK is what `python -m toolkit.calibrate +recipe=smollm2_cpu folder=PACK` wrote. The model answers prompts that are not
 among those of the calibration, with an unquantized cache; then every arm reads the same tokens, and each position's
 distribution over all tokens of the vocabulary is compared with that of the unquantized cache. Attention reads keys and
-values from the cache in prefill as in decoding, so each position sees what a decoded one would see. Every arm but the
-first is a view made by the toolkit's own functions, with its scales proved by the worker's report; after each prompt
-the bytes that lie in its cache are counted.
+values from the cache in prefill as in decoding, so each position sees what a decoded one would see. Every arm with E4M3
+is a view made by the toolkit's own functions, with its scales proved by the worker's report; after each prompt the
+bytes that lie in its cache are counted. The tokens with which all prompts begin (the model's system prompt) are left
+out of every comparison: they are the same positions each time, and would make one chance of 32 prompts count 32 times.
 """
 
 from __future__ import annotations
@@ -19,13 +20,25 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import torch
 import yaml
-from kv_scales_judge import CALIBRATED, UNIT, Codes, calibrated_holds, claims, codes_of, judged, scaled_name
+from kv_scales_judge import (
+    CALIBRATED,
+    UNIT,
+    Codes,
+    calibrated_holds,
+    claims,
+    codes_of,
+    judged,
+    own_positions,
+    scaled_name,
+)
 from kv_scales_page import page, picture
 from safetensors import safe_open
 from torch import Tensor
@@ -105,22 +118,28 @@ class Place:
     base: CheckpointFacts
     route: str
 
-    def run(self, arm: Arm, **told: Any) -> tuple[Any, Path]:
-        """The arm's answer and its records; its scales are checked against the view's."""
-        folder = self._folder(arm)
-        own = self.scratch / f"{arm.name} {time.monotonic_ns()}"
+    def run(self, arms: Sequence[Arm], **told: Any) -> tuple[Any, list[Path]]:
+        """Arms of one KV dtype: what they answered, and each one's records; their scales are checked against views."""
+        own = self.scratch / f"{arms[0].name} {time.monotonic_ns()}"
         own.mkdir()
-        reports, records, answer = own / "workers", own / "records.pt", own / "answer.json"
-        told = {"chats": [], "sequences": [], "num_seqs": 1, "generate": GENERATE, "cache_bytes": READING, **told}
-        paths = {"folder": str(folder), "reports": str(reports), "records": str(records), "answer": str(answer)}
-        told |= {**paths, "kv_dtype": arm.kv_dtype, "route": self.route}
+        folders = [self._folder(arm) for arm in arms]
+        reports = [own / f"workers {number}" for number in range(len(arms))]
+        records, answer = [own / f"{number}.pt" for number in range(len(arms))], own / "answer.json"
+        runs = [
+            {"folder": str(folder), "reports": str(report), "records": str(record)}
+            for folder, report, record in zip(folders, reports, records, strict=True)
+        ]
+        told = {"chats": [], "sequences": [], "generate": GENERATE, "cache_bytes": READING, "arms": runs, **told}
+        told |= {"folder": str(self.base.root), "answer": str(answer)}
+        told |= {"kv_dtype": arms[0].kv_dtype, "route": self.route}
         env = {**os.environ, "PYTHONPATH": f"{HERE}{os.pathsep}{HERE.parent}", "VLLM_HOST_IP": "127.0.0.1"}
         command = [sys.executable, str(HERE / "kv_scales_arm.py")]
         done = subprocess.run(command, input=json.dumps(told), text=True, capture_output=True, env=env, check=False)
         if done.returncode:
-            sys.exit(f"{arm.name}: {done.stdout[-1500:]}\n{done.stderr[-4000:]}")
-        check_scales(read_reports(reports), ExpectedScales(served_scales(read_facts(folder, "view"))), reports)
-        return json.loads(answer.read_text()), records
+            sys.exit(f"{arms[0].name}: {done.stdout[-1500:]}\n{done.stderr[-4000:]}")
+        for folder, report in zip(folders, reports, strict=True):
+            check_scales(read_reports(report), ExpectedScales(served_scales(read_facts(folder, "view"))), report)
+        return json.loads(answer.read_text()) if answer.exists() else None, records
 
     def _folder(self, arm: Arm) -> Path:
         if arm.pack is None:
@@ -157,14 +176,15 @@ def arms(base: CheckpointFacts, pack: ScalePack) -> list[Arm]:
     ]
 
 
-def compared(reference: dict[str, Any], other: dict[str, Any], head: Tensor, lengths: list[int]) -> dict[str, Any]:
-    """KL divergence in nats, top-1 agreement and attention error of one arm."""
+def compared(reference: dict[str, Any], other: dict[str, Any], head: Tensor, own: Sequence[slice]) -> dict[str, Any]:
+    """KL divergence in nats, top-1 agreement and attention error of one arm. own: each prompt's own positions."""
     kl, same = [], []
     for ours, theirs in zip(reference["states"].split(128), other["states"].split(128), strict=True):
         first, second = (torch.log_softmax(part.float() @ head.T, -1) for part in (ours, theirs))
         kl.append((first.exp() * (first - second)).sum(-1).clamp_min(0))
         same.append(first.argmax(-1) == second.argmax(-1))
-    divergence, agreement = torch.cat(kl).double(), torch.cat(same).double()
+    divergences, agreements = ([torch.cat(parts).double()[part] for part in own] for parts in (kl, same))
+    divergence = torch.cat(divergences)
     errors = {
         name: float((other["outputs"][name].float() - output.float()).norm() / output.float().norm())
         for name, output in reference["outputs"].items()
@@ -174,43 +194,39 @@ def compared(reference: dict[str, Any], other: dict[str, Any], head: Tensor, len
         "kl_median": float(divergence.median()),
         "kl_p99": float(divergence.quantile(0.99)),
         "kl_max": float(divergence.max()),
-        "top1_agreement": float(agreement.mean()),
+        "top1_agreement": float(torch.cat(agreements).mean()),
         "attention_error_first_layer": next(iter(errors.values())),
         "attention_error_mean": sum(errors.values()) / len(errors),
-        "kl_by_prompt": [float(part.mean()) for part in divergence.split(lengths)],
-        "top1_by_prompt": [float(part.mean()) for part in agreement.split(lengths)],
+        "kl_by_prompt": [float(part.mean()) for part in divergences],
+        "top1_by_prompt": [float(part.mean()) for part in agreements],
     }
 
 
 def measured(place: Place, pack: ScalePack) -> dict[str, Any]:
     """The record: every arm against the unquantized cache."""
-    plain = Arm("unquantized", "auto", None)
-    sequences, _ = place.run(plain, chats=list(CHATS), num_seqs=len(CHATS), cache_bytes=ANSWERING)
-    lengths = [len(tokens) for tokens in sequences]
-    _, records = place.run(plain, sequences=sequences)
-    reference = torch.load(records)
-    if len(reference["states"]) != sum(lengths):
-        sys.exit(f"{len(reference['states'])} states were recorded for {sum(lengths)} tokens")
+    plain, *others = arms(place.base, pack)
+    sequences, (first, again) = place.run([plain, plain], chats=list(CHATS), cache_bytes=ANSWERING)
+    own, reference = own_positions(sequences), torch.load(first)
+    if len(reference["states"]) != sum(map(len, sequences)):
+        sys.exit(f"{len(reference['states'])} states were recorded for {sum(map(len, sequences))} tokens")
     with safe_open(next(Path(str(place.base.root)).glob("*.safetensors")), framework="pt") as file:
         head = file.get_tensor("model.embed_tokens.weight").float()  # the model ties its output to it
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {plain.name: compared(reference, torch.load(again), head, own)}
     codes: dict[str, dict[str, Codes]] = {}
-    for arm in arms(place.base, pack):
-        _, records = place.run(arm, sequences=sequences)
-        record = torch.load(records)
-        found[arm.name] = compared(reference, record, head, lengths)
-        if arm.kv_dtype in FORMATS:
-            codes[arm.name] = {
-                kind: codes_of(counts, FORMATS[arm.kv_dtype])
-                for kind, counts in zip("kv", record["codes"], strict=True)
-            }
-        records.unlink()
-        told = {key: value for key, value in found[arm.name].items() if "by" not in key}
-        print(arm.name, told, codes.get(arm.name), flush=True)
+    for dtype, alike in groupby(others, lambda arm: arm.kv_dtype):
+        group = list(alike)
+        for arm, records in zip(group, place.run(group, sequences=sequences)[1], strict=True):
+            record = torch.load(records)
+            found[arm.name] = compared(reference, record, head, own)
+            kinds = zip("kv", record["codes"], strict=True)
+            codes[arm.name] = {kind: codes_of(counts, FORMATS[dtype]) for kind, counts in kinds}
+            records.unlink()
+            told = {key: value for key, value in found[arm.name].items() if "by" not in key}
+            print(arm.name, told, codes[arm.name], flush=True)
     against = judged(found)
     return {
-        "positions": sum(lengths),
-        "prompts": len(lengths),
+        "positions": sum(part.stop - part.start for part in own),
+        "prompts": len(own),
         "claims": claims(found, against, codes),
         "calibrated_is_not_worse_than_unit": calibrated_holds(against),
         "against": against,

@@ -1,4 +1,4 @@
-"""One arm of kv_scales.py: vLLM on a folder with a KV dtype; JSON on stdin says what and where the answer goes."""
+"""Arms of kv_scales.py with one KV dtype: vLLM on the model; JSON on stdin says what, and where the records go."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def main() -> None:
-    """Generate (first arm) or score token sequences, and leave the records."""
+    """Answer chats if there are any; then let every arm read the token sequences, and leave its records."""
     told = json.load(sys.stdin)
     from vllm import LLM, SamplingParams
 
@@ -18,24 +18,26 @@ def main() -> None:
         dtype="float16",
         kv_cache_dtype=told["kv_dtype"],
         max_model_len=1024,
-        max_num_seqs=told["num_seqs"],
+        max_num_seqs=max(1, len(told["chats"])),
         max_num_batched_tokens=1024,
         kv_cache_memory_bytes=told["cache_bytes"],
         enable_prefix_caching=False,
         enforce_eager=True,
         seed=0,
         worker_cls="kv_scales_worker.RecordingWorker",
-        additional_config={"volta": {"engine": "cpu", "reports": told["reports"]}, "route": told["route"]},
+        additional_config={"volta": {"engine": "cpu"}, "route": told["route"]},
     )
+    sequences = told["sequences"]
     if told["chats"]:
-        answer: Any = _generated(engine, SamplingParams(temperature=0, max_tokens=told["generate"]), told["chats"])
-    else:
-        for tokens in told["sequences"]:  # one after the other, so that the records are in this order
-            engine.generate([{"prompt_token_ids": tokens}], SamplingParams(temperature=0, max_tokens=1), use_tqdm=False)
+        sequences = _generated(engine, SamplingParams(temperature=0, max_tokens=told["generate"]), told["chats"])
+        Path(told["answer"]).write_text(json.dumps(sequences), encoding="utf-8")
+    once = SamplingParams(temperature=0, max_tokens=1)
+    for arm in told["arms"]:
+        engine.collective_rpc("use_view", args=(arm["folder"], arm["reports"]))
+        for tokens in sequences:  # one after the other, so that the records are in this order
+            engine.generate([{"prompt_token_ids": tokens}], once, use_tqdm=False)
             engine.collective_rpc("count_codes", args=(len(tokens),))
-        engine.collective_rpc("save_records", args=(told["records"],))
-        answer = None
-    Path(told["answer"]).write_text(json.dumps(answer), encoding="utf-8")
+        engine.collective_rpc("save_records", args=(arm["records"],))
 
 
 def _generated(engine: Any, sampling: Any, chats: list[str]) -> list[list[int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -46,6 +47,15 @@ def paired(first: Sequence[float], second: Sequence[float], level: float) -> Pai
     means = differences[drawn].mean(1).sort().values
     outside = round((1 - level) / 2 * DRAWS)
     return Paired(float(differences.mean()), float(means[outside]), float(means[-1 - outside]))
+
+
+def own_positions(sequences: Sequence[Sequence[int]]) -> list[slice]:
+    """Where each sequence's own tokens lie in all sequences laid end to end: behind the beginning that all share."""
+    shared = 0
+    while len({tuple(tokens[: shared + 1]) for tokens in sequences}) == 1 and shared < min(map(len, sequences)):
+        shared += 1
+    ends = list(accumulate(map(len, sequences)))
+    return [slice(end - len(tokens) + shared, end) for tokens, end in zip(sequences, ends, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -125,6 +135,8 @@ def calibrated_holds(against: Mapping[str, Any]) -> bool:
 def _seen(compared: Mapping[str, Any], codes: Mapping[str, Codes], good: Mapping[str, Codes]) -> str:
     low, high = compared["kl"][1:]
     text = f"KL {compared['verdict']} ({low:+.5f} to {high:+.5f} nats against calibrated)"
+    if compared["top1"][2] < 0 or compared["top1"][1] > 0:
+        text += ", top-1 agreement {:+.2%} ({:+.2%} to {:+.2%})".format(*compared["top1"])
     signs = []
     for kind, what in (("k", "keys"), ("v", "values")):
         mine, theirs = codes[kind], good[kind]

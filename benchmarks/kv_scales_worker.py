@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,13 +14,15 @@ from toolkit.planning.attention_routes import UPSTREAM, VOLTA_CPU_FP8, VOLTA_CPU
 from toolkit.plugin.cpu_attention.cache import pages_of
 from toolkit.plugin.layers import attention_layers
 from toolkit.plugin.register import CPU_FP8_BACKEND, CPU_ROUNDED_BACKEND
+from toolkit.plugin.scales import read_scales, set_scales
+from toolkit.plugin.settings import settings_of
 from toolkit.plugin.worker.cpu import VoltaCpuWorker
 
 BACKENDS = {VOLTA_CPU_FP8: CPU_FP8_BACKEND, VOLTA_CPU_WRITE: CPU_ROUNDED_BACKEND}
 
 
 class RecordingWorker(VoltaCpuWorker):
-    """Records every step between warm-up and `save_records`."""
+    """Records every step from `use_view` to `save_records`."""
 
     def load_model(self, *args: Any, **kwargs: Any) -> None:
         """Load, with the attention that is asked for, whatever this CPU would get."""
@@ -33,15 +37,24 @@ class RecordingWorker(VoltaCpuWorker):
         times = super().compile_or_warm_up_model()
         self.outputs: dict[str, list[Tensor]] = {}
         self.states: list[Tensor] = []
+        self.codes: dict[str, Tensor] = {}
         self.layers = attention_layers(self.vllm_config)
-        self.codes = {name: torch.zeros(2, 256, dtype=torch.int64) for name in self.layers}
         for name, layer in self.layers.items():
-            layer.kv_cache.zero_()
             self._watch(name, layer)
         self.model_runner.model.model.norm.register_forward_hook(
             lambda _, __, normed: self.states.append(normed[0].clone())
         )
         return times
+
+    def use_view(self, folder: str, reports: str) -> None:
+        """Take a view's scales as a worker that is started on it does, report them, and record from here on."""
+        self.unused_scales = set_scales(self.layers, read_scales(Path(folder)))
+        self._report(replace(settings_of(self.vllm_config), reports=reports), Path(reports))
+        self.outputs.clear()
+        self.states.clear()
+        self.codes = {name: torch.zeros(2, 256, dtype=torch.int64) for name in self.layers}
+        for layer in self.layers.values():
+            layer.kv_cache.zero_()
 
     def count_codes(self, tokens: int) -> None:
         """Count the bytes that a sequence of `tokens` left in an FP8 cache, keys and values apart, and clear it."""

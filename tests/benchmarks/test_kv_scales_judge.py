@@ -19,6 +19,7 @@ from kv_scales_judge import (  # noqa: E402
     claims,
     codes_of,
     judged,
+    own_positions,
     paired,
     scaled_name,
 )
@@ -53,6 +54,14 @@ def test_the_same_numbers_are_no_different():
 def test_a_higher_level_is_a_wider_interval():
     narrow, wide = (paired(values(1, 0.001), values(2), level) for level in (0.9, 0.999))
     assert wide.low < narrow.low < narrow.high < wide.high
+
+
+def test_the_beginning_that_all_prompts_share_is_nobody_s():
+    """Or one chance in a shared token counts once a prompt, and a difference of nothing is called one."""
+    sequences = [[1, 2, 3, 9], [1, 2, 4, 5, 6], [1, 2, 3, 3]]
+    laid = [token for tokens in sequences for token in tokens]
+    assert [laid[part] for part in own_positions(sequences)] == [[3, 9], [4, 5, 6], [3, 3]]
+    assert own_positions([[1, 2], [3]]) == [slice(0, 2), slice(2, 3)]
 
 
 def counts(layers):

@@ -51,7 +51,8 @@ class Panel:
         if self.low <= value <= self.high:
             y = self._y(value)
             yield f"<path d='M{self.left} {y:.1f}h{self.width}' stroke='#c00' stroke-dasharray='6 4' fill='none'/>"
-            yield text(self.left + self.width - 4, y + 15, label, anchor="end", color="#c00")
+            below = y + 15 < self.top + self.height
+            yield text(self.left + self.width - 4, y + 15 if below else y - 6, label, anchor="end", color="#c00")
 
     def _frame(self) -> Iterator[str]:
         for value, label in self.marks:
