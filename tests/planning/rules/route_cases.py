@@ -56,7 +56,10 @@ CASES = [
             ("FLASH_ATTN_V100", ["--attention-backend=FLASH_ATTN_V100"]),
         )
     ),
-    Case("route-attention", None, on_v100(engine__extra_arguments=["--attention-backend=TRITON_ATTN"]), machine=gpus),
+    *(
+        Case("route-attention", None, on_v100(engine__extra_arguments=[f"--attention-backend={name}"]), machine=gpus)
+        for name in ("TRITON_ATTN", "triton_attn", "auto")
+    ),
     Case("route-attention", None, on_v100(), machine=gpus),
     Case("route-attention", None, config(engine__extra_arguments=["--attention-backend=FLASH_ATTN"])),
     *(
@@ -65,6 +68,7 @@ CASES = [
     ),
     Case("route-just-in-time", None, on_v100(), llama(), gpus),
     Case("route-just-in-time", None, on_v100(), NOTHING, gpus),
+    Case("route-just-in-time", None, on_v100(), llama(architectures=5), gpus),
     Case("route-just-in-time", None, config(), cases.facts(config={"architectures": ["DeepseekV4ForCausalLM"]})),
 ]
 SEVERITIES = {}

@@ -13,6 +13,8 @@ from toolkit.planning.rules.rule import Context, Problem, Rule, no_shapes
 
 PAGE = "docs/v100.md"
 ATTENTION = "TRITON_ATTN"
+CHOOSING = (ATTENTION, "AUTO")
+"""What `--attention-backend` may be, in any case of letters; AUTO leaves the choice to the platform."""
 BY_TILELANG = ("DeepseekV4", "DeepSeekV4", "Glm5Next")
 """Beginnings of the architectures whose code in vLLM 0.32 imports TileLang's kernels."""
 
@@ -59,7 +61,7 @@ def no_block_drafts(context: Context) -> Iterator[Problem]:
 def no_other_attention(context: Context) -> Iterator[Problem]:
     """Upstream's other kernels for attention need a newer GPU, and the fork's are not in this engine."""
     asked = value_of(context.config.engine.extra_arguments, "--attention-backend")
-    if context.config.engine.name is EngineName.v100 and asked is not None and asked != ATTENTION:
+    if context.config.engine.name is EngineName.v100 and asked is not None and asked.upper() not in CHOOSING:
         yield Problem(
             "engine.extra_arguments",
             f"engine=v100 computes attention by {ATTENTION}, and not by {asked}",
