@@ -22,7 +22,7 @@ SHARED_WITH_PLUGIN = {
 """Plain data that the plugin and the packages around it both read."""
 BELOW_PLUGIN = {"toolkit.errors", "toolkit.native.library"}
 """What the plugin stands on besides: it loads our operators."""
-LINES, MEDIAN, FUNCTION = 600, 150, 40
+LINES, MEDIAN, FUNCTION, VERB = 600, 150, 40, 120
 DISPLAYS = {"toolkit.display.terminal"}
 """Modules that draw on a stream that a verb hands them."""
 
@@ -130,6 +130,17 @@ def test_modules_are_small() -> None:
     lines = {name: len(path.read_text(encoding="utf-8").splitlines()) for name, path in PATHS.items()}
     assert {name: count for name, count in lines.items() if count > LINES} == {}
     assert statistics.median(lines.values()) < MEDIAN
+
+
+def test_verbs_parse_and_print() -> None:
+    """Nothing that grows beyond that stays at the top: the packages below are tested without a process."""
+    lines = {
+        name: len(PATHS[name].read_text(encoding="utf-8").splitlines())
+        for name in VERBS
+        if "toolkit.verb" in GRAPH[name]
+    }
+    assert len(lines) >= 10
+    assert {name: count for name, count in lines.items() if count >= VERB} == {}
 
 
 def test_functions_fit_a_screen() -> None:

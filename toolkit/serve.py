@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from toolkit.config.composed import Composed
@@ -16,14 +15,12 @@ from toolkit.display.terminal import progress_for, reporter_for
 from toolkit.engine.answer import Answer
 from toolkit.errors import ToolkitError
 from toolkit.planning.plan import Plan
-from toolkit.runs.differences import Difference, differences
-from toolkit.runs.receipt import Receipt, as_written
+from toolkit.runs.receipt import Receipt
 from toolkit.runs.timings import BEFORE, Timings, process_age
 from toolkit.serving.announce import difference_line, ended_document, failure_document, ready_document, ready_text
-from toolkit.serving.carry_out import Later, Run, packages_of
+from toolkit.serving.carry_out import Run, packages_of
 from toolkit.serving.prepare import Planned, on_view, plan_dry, plan_now, refuse, request_for, warnings, with_files
-from toolkit.serving.replay import recorded_run, replayed
-from toolkit.serving.session import Session
+from toolkit.serving.replay import differs_from, recorded_run, replayed
 from toolkit.serving.worker_reports import ExpectedScales
 from toolkit.streams import say
 from toolkit.verb import run_verb
@@ -78,7 +75,7 @@ class Serve:
         config = self.composed.config
         request, session = request_for(planned, config, self.composed.values, os.environ)
         packages, reporter = packages_of(request.launch.argv[0]), reporter_for(sys.stderr)
-        found = self._differences(recorded, session, packages)
+        found = differs_from(recorded, session, packages)
         for line in [*warnings(planned.plan), *session.notices, *map(difference_line, found)]:
             reporter.notice(line)
 
@@ -116,13 +113,6 @@ class Serve:
         if self.composed.config.output is Output.json and not self.printed:
             self.printed = True
             say(json.dumps(document, indent=2, default=str))
-
-    def _differences(self, recorded: Receipt | None, session: Session, packages: Later) -> Sequence[Difference]:
-        if recorded is None:
-            return ()
-        packages.begin()
-        here = replace(session.receipt, packages=packages.result())
-        return differences(recorded, as_written(here, session.secrets))
 
 
 if __name__ == "__main__":

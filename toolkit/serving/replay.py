@@ -13,8 +13,11 @@ from toolkit.config.schema.verbs import ServeConfig
 from toolkit.config.strict import free_mapping, known_keys, strict
 from toolkit.errors import ConfigurationError
 from toolkit.runs import receipt as receipts
-from toolkit.runs.receipt import Receipt
+from toolkit.runs.differences import Difference, differences
+from toolkit.runs.receipt import Receipt, as_written
 from toolkit.runs.secrets import left_out
+from toolkit.serving.carry_out import Later
+from toolkit.serving.session import Session
 
 OF_THIS_CALL = ("output", "until", "dry_run", "runs", "receipt")
 """Options that say how to run the verb now, and never come from a receipt."""
@@ -58,6 +61,15 @@ def recorded_run(composed: Composed[ServeConfig]) -> Receipt | None:
             fix="leave out +recipe, and override single values after receipt=",
         )
     return receipts.load(user_path(composed.config.receipt, "receipt"))
+
+
+def differs_from(recorded: Receipt | None, session: Session, packages: Later) -> tuple[Difference, ...]:
+    """What of this run is not as it was recorded; nothing where nothing is replayed."""
+    if recorded is None:
+        return ()
+    packages.begin()
+    here = replace(session.receipt, packages=packages.result())
+    return differences(recorded, as_written(here, session.secrets))
 
 
 def _set_here(composed: Composed[ServeConfig]) -> Iterator[str]:
