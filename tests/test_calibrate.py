@@ -1,6 +1,7 @@
 """The verb as a user meets it; the stand-in plays an engine whose workers measure."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -68,6 +69,8 @@ def test_a_pack_a_report_and_a_picture(calibrate):
     one = calibrate(measure=measured())
     code, out, err = one.end()
     assert (code, err.count("Traceback")) == (0, 0), err
+    assert "measuring keys and values of the prompts (31 kB)\n" in err
+    assert all(int(percent) <= 100 for percent in re.findall(r"(\d+) %", err))
     pack = read_pack(one.pack)
     maxima = {f"model.layers.{n}.self_attn.{kind}_scale": v for (n, kind), v in {(0, "k"): 9, (0, "v"): 0.5}.items()}
     assert {name: pack.scales[name] for name in maxima} == {name: scale_of(value) for name, value in maxima.items()}
@@ -129,7 +132,8 @@ def test_a_layer_that_was_not_measured_makes_no_pack(calibrate):
 
 
 def test_a_signal_stops_the_engine_and_leaves_no_pack(calibrate):
-    one = calibrate()  # the stand-in measures nothing, so the verb waits for it
+    # The stand-in measures nothing, so the verb waits for it; nothing is called off politely that nobody waits for.
+    one = calibrate("engine.stop_timeout_s=600", ignore_term=True)
     harness.until(lambda: one.runs.exists() and list(one.runs.glob("*/measurements/control.json")), 60.0)
     one.process.send_signal(signal.SIGTERM)
     code, out, err = one.end()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from toolkit.calibration.drive import CancelledError, Sizes, Totals, run_prompts
 from toolkit.calibration.prompts import Prompt, PromptSet
-from toolkit.checkpoint.progress import Progress, step
+from toolkit.checkpoint.progress import Progress, Silent, step
 from toolkit.engine.http import Client
 from toolkit.errors import CheckFailedError
 from toolkit.planning.kv_measurement import CONTROL_FILE, Measurement, measurement_from
@@ -43,7 +43,7 @@ class Collection:
                 self._announce(segment)
                 self.totals += run_prompts(client, prompts, self.sizes, cancelled, self.progress)
                 self._announce(None)
-                run_prompts(client, [AFTERWARDS], Sizes(1, self.sizes.max_model_len, 1), cancelled, self.progress)
+                run_prompts(client, [AFTERWARDS], Sizes(1, self.sizes.max_model_len, 1), cancelled, Silent())
                 self._await(segment, cancelled)
 
     def _announce(self, segment: str | None) -> None:

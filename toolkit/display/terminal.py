@@ -48,7 +48,7 @@ class PlainProgress:
     def start(self, what: str, total: int | None) -> None:
         """Print the step."""
         self._what, self._total, self._done, self._told, self._told_at = what, total, 0, 0, time.monotonic()
-        print(f"{what}{f' ({total / 1e6:.0f} MB)' if total else ''}", file=self._stream, flush=True)
+        print(f"{what}{f' ({_size(total)})' if total else ''}", file=self._stream, flush=True)
 
     def advance(self, amount: int) -> None:
         """Print each tenth."""
@@ -61,6 +61,10 @@ class PlainProgress:
 
     def done(self) -> None:
         """Say nothing: the next step or the start follows."""
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e6:.0f} MB" if count >= 1e6 else f"{count / 1e3:.0f} kB" if count >= 1e3 else f"{count} bytes"
 
 
 class LiveProgress:

@@ -21,7 +21,7 @@ from toolkit.runs.packages import Package, import_path, installed
 from toolkit.runs.receipt import Outcome
 from toolkit.runs.state import StateFile
 from toolkit.runs.timings import Timings
-from toolkit.serving.orphans import clear, find_leftovers
+from toolkit.serving.orphans import clear, dead_runs
 from toolkit.serving.reporter import Reporter
 from toolkit.serving.session import Session, answer_record, capacity_record, finding_records, unwritable
 from toolkit.serving.signals import signals_into
@@ -170,10 +170,6 @@ def packages_of(python: str) -> Later:
 
 
 def _clear_leftovers(reporter: Reporter) -> None:
-    found = find_leftovers(proc.all_processes())
-    for name, survivors in clear(found.runs).items():
+    for name, survivors in clear(dead_runs(proc.all_processes())).items():
         state = f"; {len(survivors)} do not die" if survivors else ""
         reporter.notice(f"killed what the dead run {name} had left{state}")
-    for process in found.strangers:
-        title = proc.title(process.pid)
-        reporter.notice(f"process {process.pid} ({title}) has lost its server and may hold memory: kill {process.pid}")

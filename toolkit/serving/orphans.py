@@ -4,41 +4,29 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from toolkit.engine import proc, sweep
-from toolkit.machine.processes import TITLE
 from toolkit.runs.folder import RunFolder
 from toolkit.runs.state import read_state
 
 PATIENCE_S = 10.0
 
 
-@dataclass(frozen=True)
-class Leftovers:
-    """Processes that no living server has."""
+def dead_runs(processes: Sequence[proc.Process]) -> tuple[Path, ...]:
+    """Folders of our runs whose `serve` and warden are gone while engine processes remain.
 
-    runs: tuple[Path, ...]
-    """Folders of our runs whose `serve` and warden are gone while engine processes remain."""
-    strangers: tuple[proc.Process, ...]
-    """vLLM's helpers without a parent that belong to no run of ours."""
-
-
-def find_leftovers(processes: Sequence[proc.Process]) -> Leftovers:
-    """Look through the machine's processes; this one and its ancestors are left out."""
+    Strangers without a server are told by the rule orphaned-engine. This process and its ancestors are left out.
+    """
     own = set(_ancestors(processes))
     runs: dict[Path, None] = {}
-    strangers = []
     for process in processes:
         if process.dead or process.pid in own:
             continue
         folder = proc.marker_of(process.pid)
         if folder is not None and _is_dead(Path(folder)):
             runs[Path(folder)] = None
-        elif folder is None and process.parent == 1 and proc.title(process.pid).startswith(TITLE):
-            strangers.append(process)
-    return Leftovers(tuple(runs), tuple(strangers))
+    return tuple(runs)
 
 
 def clear(runs: Iterable[Path]) -> dict[str, tuple[proc.Process, ...]]:

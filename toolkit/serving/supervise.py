@@ -44,9 +44,9 @@ MEASURE_S = 1.0
 DEATH_FIRST_S = 0.5
 """A failed question waits this long for the news that the engine died, which is then the better explanation."""
 PORT_FREE_S = 2.0
-UNANSWERED_GRACE_S = 3.0
-"""The longest polite stop of an engine that has not answered yet: it has nothing to finish, and while it loads it may
-hear no signal at all."""
+IDLE_GRACE_S = 3.0
+"""The longest polite stop of an engine that has nothing to finish: one that has not answered yet, which may hear no
+signal at all while it loads, or one whose work was called off."""
 
 
 Work = Callable[[Client, threading.Event], None]
@@ -87,6 +87,7 @@ class Supervisor:
         self._phase = Phase.importing
         self._engine: process.EngineProcess | None = None
         self._gone = False
+        self._patience_s = IDLE_GRACE_S
 
     def start(self) -> None:
         """Start the engine's first process.
@@ -116,6 +117,7 @@ class Supervisor:
                 event = self._next(TICK_S)
                 if isinstance(event, Answered):
                     self._timings.end()
+                    self._patience_s = float("inf")
                     self._move(State.ready)
                     self._reporter.ready()
                     return event.answer
@@ -150,6 +152,9 @@ class Supervisor:
                 if isinstance(event, WorkFailed):
                     self._explain_by_death()
                     raise event.error
+        except BaseException:
+            self._patience_s = IDLE_GRACE_S
+            raise
         finally:
             cancelled.set()
 
@@ -169,12 +174,11 @@ class Supervisor:
         survivors: tuple[proc.Process, ...] = ()
         if self._engine is not None:
             if not self._gone:
-                answered = self._state.current.state is State.ready
                 self._timings.begin("stopping")
                 self._reporter.phase("stopping")
                 self._move(State.stopping)
                 self._engine.terminate()
-                self._await_gone(self._engine, float("inf") if answered else UNANSWERED_GRACE_S)
+                self._await_gone(self._engine, self._patience_s)
             survivors = self._engine.make_sure()
             self._check_port()
         self._timings.end()
