@@ -18,7 +18,7 @@ LIBRARY = {
     "h200",
 }  # fmt: skip
 
-NEWER = ("links", "software", "extensions", "members")
+NEWER = ("links", "software", "extensions", "members", "native")
 """Facts that came with later releases."""
 
 

@@ -12,7 +12,18 @@ from toolkit.config.schema.checkpoint import SourceKind
 from toolkit.config.schema.engine import EngineName
 from toolkit.config.schema.verbs import DeploymentConfig
 from toolkit.config.search_path import shipped_conf
-from toolkit.machine.facts import NO_LIMIT, Copy, DeviceCode, Extensions, Gpu, Link, MachineFacts, Members, Software
+from toolkit.machine.facts import (
+    NO_LIMIT,
+    Copy,
+    DeviceCode,
+    Extensions,
+    Gpu,
+    Link,
+    MachineFacts,
+    Members,
+    NativeLibrary,
+    Software,
+)
 
 CONF = Path(__file__).parents[2] / "conf"
 LLAMA = {
@@ -84,6 +95,7 @@ def machine(**changes: Any) -> MachineFacts:
         "software": software(),
         "extensions": Extensions(),
         "members": Members(5000),
+        "native": NativeLibrary("/build/volta_native.so"),
     }
     return MachineFacts(**{**usual, **changes})
 

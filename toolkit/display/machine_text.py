@@ -73,6 +73,8 @@ def _machine(facts: MachineFacts) -> Iterator[tuple[str, str]]:
         yield from _software(facts.software)
     if facts.extensions is not None:
         yield from _extensions(facts.extensions)
+    if facts.native is not None and facts.native.path is not None:
+        yield "our library", facts.native.path
     if facts.members is not None:
         faults = f", {len(facts.members.faults)} not as installed" if facts.members.faults else ""
         yield "files", f"{facts.members.compared:,} of packages compared with their records{faults}"

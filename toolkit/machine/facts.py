@@ -147,6 +147,17 @@ class Members:
 
 
 @dataclass(frozen=True)
+class NativeLibrary:
+    """Our own native library, which engine=v100 loads."""
+
+    path: str | None
+    """None where there is none that can be used; `fault` says why."""
+    current: bool = True
+    """It was built from the sources that lie beside it, or none do."""
+    fault: str = ""
+
+
+@dataclass(frozen=True)
 class Docker:
     """The container engine."""
 
@@ -207,5 +218,6 @@ class MachineFacts:
     software: Software | None = None
     extensions: Extensions | None = None
     members: Members | None = None
+    native: NativeLibrary | None = None
     unread: Mapping[str, str] = field(default_factory=dict)
     """Why a fact could not be read, by the field's name."""

