@@ -27,7 +27,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-LEFT_OUT = ("graph", "compiled", "many-elements")
+LEFT_OUT = ("graph", "compiled", "many-elements", "weak_ref")
+"""weak_ref_tensor launches nothing, and its check of a storage's end does not hold without torch's pool."""
 FOUND = 99
 SUMMARY = re.compile(r"^=+ (?:ERROR|RACECHECK) SUMMARY: (\d+) .*$", re.MULTILINE)
 

@@ -160,7 +160,7 @@ def prove(name, place, args, record, scratch):
         record.add(name, step, calibrate(Case(name, overrides=shared), place, pack))
         for step, compiled, given in arms(pack, args.controls):
             overlay = (f"overlay.path={given}", f"views.root={scratch / 'views'}") if given else ()
-            case = Case(name, "fp8_e4m3", compiled and not args.eager, (*shared, *overlay), label=step)
+            case = Case(name, "fp8_e4m3", compiled and not args.eager, overrides=(*shared, *overlay), label=step)
             try:
                 seen, tokens = serve(case, place, given)
             except RuntimeError as error:
