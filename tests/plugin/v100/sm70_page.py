@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from .sm70_elsewhere import ELSEWHERE
+
 PAGE = Path(__file__).resolve().parents[3] / "docs/triton-sm70.md"
 HEADER = "<!-- generated: WRITE_DOCS=1 ./quickstart test tests/plugin/v100/test_triton.py -->"
 INTRODUCTION = """\
@@ -21,7 +23,12 @@ TITLES = {
     "attention": "Attention and its cache",
     "experts": "Mixtures of experts",
     "recurrent": "Gated delta rule",
-    "sampling": "Sampling and the batch",
+    "states": "States between steps, and rotary positions",
+    "batch": "The batch",
+    "sampling": "Sampling",
+    "requests": "What single requests ask for",
+    "drafts": "Drafts and their verification",
+    "lora": "Adapters",
 }
 REPLACED = {
     "decode, head 128, cache of upstream's E4M3 type": (
@@ -30,17 +37,23 @@ REPLACED = {
 }
 """Cases that do not compile, and what serves in their place."""
 NOT_COVERED = """\
-## Not covered
+## Loaded and not launched
 
-Kernels of rejection sampling, of drafting (MTP, DFlash2), of the states' alignment under prefix caching, of bad words,
-logit bias, grammars and prompt log-probabilities, of DCP, of LoRA and of vision encoders; of autotuned kernels all
-configurations but the first; FP8 cache writes, which the native library does. Compiling says nothing about speed.
+The modules that serving loads hold these kernels as well. The suite fails where a kernel of a loaded module is neither
+above nor here.
+
+| kernels | for |
+|---|---|
+{rows}
+
+Of autotuned kernels the first configuration is compiled; which one is the fastest, a GPU finds out at the first start.
+FP8 cache writes are the native library's. Compiling says nothing about speed.
 """
 
 
 def page(rows: Sequence[dict[str, Any]]) -> str:
     """The page's text."""
-    return "\n".join([HEADER, INTRODUCTION, *_sections(rows), NOT_COVERED])
+    return "\n".join([HEADER, INTRODUCTION, *_sections(rows), NOT_COVERED.format(rows=_elsewhere())])
 
 
 def _sections(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
@@ -57,3 +70,7 @@ def _row(row: dict[str, Any]) -> str:
         return f"| | {row['case']} | does not compile; instead: {REPLACED.get(row['case'], 'nothing')} | |"
     module, _, name = row["kernel"].rpartition(".")
     return f"| `{name}` ({module.rpartition('.')[2]}) | {row['case']} | compiles | {row['shared']:,} |"
+
+
+def _elsewhere() -> str:
+    return "\n".join(f"| `{name.removeprefix('vllm.')}` | {why} |" for name, why in ELSEWHERE.items())

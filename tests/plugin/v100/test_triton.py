@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from .conftest import ROOT, Run
+from .sm70_elsewhere import ELSEWHERE
 from .sm70_page import PAGE, REPLACED, page
 
 SHARED = 98304
@@ -29,16 +31,21 @@ EXPECTED = {
 
 
 @pytest.fixture(scope="module")
-def rows(run: Run, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+def compiled(run: Run, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     file = tmp_path_factory.mktemp("kernels") / "kernels.json"
     cache = ROOT / "build/triton-sm70"  # Triton's own, keyed by source and options
     settings = {"VOLTA_TEST_GPUS": "7.0", "VOLTA_PLATFORM": "v100", "TRITON_CACHE_DIR": str(cache)}
     answer = run("compile_sm70", str(file), **settings)
     assert answer.returncode == 0, answer.stderr[-3000:]
-    found = json.loads(file.read_text())
+    found: dict[str, Any] = json.loads(file.read_text())
     if os.environ.get("WRITE_DOCS"):
-        Path(PAGE).write_text(page(found), encoding="utf-8")
+        Path(PAGE).write_text(page(found["rows"]), encoding="utf-8")
     return found
+
+
+@pytest.fixture
+def rows(compiled: dict[str, Any]) -> list[dict[str, Any]]:
+    return list(compiled["rows"])
 
 
 def test_only_what_is_replaced_does_not_compile(rows: list[dict[str, Any]]) -> None:
@@ -62,3 +69,20 @@ def test_the_page_is_current(rows: list[dict[str, Any]]) -> None:
     assert PAGE.read_text(encoding="utf-8") == page(rows), (
         "WRITE_DOCS=1 ./quickstart test tests/plugin/v100/test_triton.py"
     )
+
+
+def test_each_kernel_of_a_loaded_module_is_compiled_or_told_why_it_is_not_launched(compiled: dict[str, Any]) -> None:
+    made = {row["kernel"] for row in compiled["rows"] if "error" not in row}
+    rest = [name for name in compiled["loaded"] if name not in made]
+    assert len(compiled["loaded"]) > 150
+    told = {name for name in [*rest, *made] if any(fnmatchcase(name, pattern) for pattern in ELSEWHERE)}
+    assert told == set(rest)
+    assert [pattern for pattern in ELSEWHERE if not any(fnmatchcase(name, pattern) for name in rest)] == []
+
+
+def test_each_kernel_that_a_gpu_has_launched_is_compiled(compiled: dict[str, Any]) -> None:
+    """What workers have reported of the proof on a GPU."""
+    record = json.loads((ROOT / "docs/evidence/serving_h200.json").read_text(encoding="utf-8"))
+    launched = {name for case in record["cases"] for name in case.get("triton_kernels", ())}
+    made = {row["kernel"] for row in compiled["rows"] if "error" not in row}
+    assert sorted(launched - made) == []

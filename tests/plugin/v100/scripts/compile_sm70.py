@@ -16,7 +16,7 @@ recorder.install()
 
 pretend_v100()
 
-from sm70 import attention, experts, recurrent, sampling  # noqa: E402
+from sm70 import attention, batch, drafts, experts, lora, recurrent, requests, sampling, serving, states  # noqa: E402
 
 
 def compiled(part):
@@ -34,5 +34,6 @@ def compiled(part):
             yield {**row, "error": error or "it launched nothing"}
 
 
-rows = [row for part in (attention, experts, recurrent, sampling) for row in compiled(part)]
-Path(sys.argv[1]).write_text(json.dumps(rows, indent=1))
+PARTS = (attention, experts, recurrent, states, batch, sampling, requests, drafts, lora)
+rows = [row for part in PARTS for row in compiled(part)]
+Path(sys.argv[1]).write_text(json.dumps({"rows": rows, "loaded": serving.loaded_kernels()}, indent=1))

@@ -19,6 +19,7 @@ def cases() -> Iterator[tuple[str, Any]]:
     yield "decode, head 128, cache of upstream's E4M3 type", lambda: attend(128, "upstream", 1)
     yield "cache float16", write
     yield "float16", merge
+    yield "positions of an image's patches", patches
 
 
 def attend(size: int, kv: str, tokens: int) -> None:
@@ -65,3 +66,9 @@ def merge() -> None:
 
     part, lse = torch.zeros(4, 8, 128, dtype=HALF), torch.zeros(8, 4)
     merge_attn_states(torch.zeros_like(part), part, lse, part, lse)
+
+
+def patches() -> None:
+    from vllm.model_executor.models.qwen3_vl import triton_pos_embed_interpolate
+
+    triton_pos_embed_interpolate(torch.zeros(2304, 1152, dtype=HALF), 1, 4, 4, 48, 2, HALF)

@@ -22,8 +22,7 @@ def cases() -> Iterator[tuple[str, Any]]:
     yield "", logprobs
     for k, p in ((True, False), (False, True), (True, True)):
         yield " and ".join(["top-k"] * k + ["top-p"] * p), lambda a=(k, p): support(*a)
-    yield "", prefill_inputs
-    yield "", positions
+    yield "top-p of few requests", support_of_few
 
 
 def logits() -> torch.Tensor:
@@ -83,18 +82,7 @@ def support(k: bool, p: bool) -> None:
     topk_topp_triton.apply_top_k_top_p_triton(logits(), rows() if k else None, rows(torch.float32) if p else None)
 
 
-def prefill_inputs() -> None:
-    from vllm.v1.worker.gpu.input_batch import prepare_prefill_inputs
+def support_of_few() -> None:
+    from vllm.v1.sample.ops import topk_topp_triton
 
-    starts = torch.zeros(ROWS + 1, dtype=INT)
-    prepare_prefill_inputs(
-        torch.zeros(64, dtype=INT), torch.zeros(1, ROWS, dtype=INT), rows(), starts,
-        torch.zeros(ROWS, 512, dtype=INT), rows(), rows(),
-    )  # fmt: skip
-
-
-def positions() -> None:
-    from vllm.v1.worker.gpu.input_batch import prepare_pos_seq_lens
-
-    starts = torch.zeros(ROWS + 1, dtype=INT)
-    prepare_pos_seq_lens(rows(), starts, rows(), torch.zeros(64, dtype=torch.int64), rows())
+    topk_topp_triton._apply_topp_split(torch.zeros(1, 152064), None, torch.zeros(1), -torch.inf, 80)
