@@ -113,7 +113,11 @@ def software(**changes: Any) -> Software:
     usual = {
         "python": "/engine/bin/python",
         "folders": ("/engine/site",),
-        "distributions": (Copy("torch", "2.10.0", "/engine/site"), Copy("vllm", "0.32.0", "/engine/site")),
+        "distributions": (
+            Copy("torch", "2.10.0", "/engine/site"),
+            Copy("vllm", "0.32.0", "/engine/site"),
+            Copy("nvidia-nccl-cu12", "2.27.5", "/engine/site"),
+        ),
         "device_code": (DeviceCode("torch/lib/libtorch_cuda.so", ("sm_70", "sm_75", "sm_90")),),
         "ptxas": {"/engine/site/triton/bin/ptxas": True},
         "platform_plugins": ("volta-toolkit",),

@@ -15,6 +15,7 @@ config, on_v100, machine, gpus, software = (
     cases.gpu_machine,
     cases.software,
 )
+NCCL = "./quickstart setup engine=v100; by hand it is nvidia-nccl-cu12, which torch==2.10.0 names"
 TORCH = "./quickstart VERB engine=v100 installs one that has; by hand it is torch==2.10.0, the last with sm_70"
 LOOK = "run toolkit.doctor on the serving machine"
 NATIVE = NativeLibrary("/build/volta_native.so")
@@ -97,6 +98,21 @@ CASES = [
     ),
     Case("cuda-13-leftovers", None, config(), machine=has(distributions=(Copy("nvidia-cublas", "13.1", SITE),))),
     not_looked_at("cuda-13-leftovers", "packages", on_v100()),
+    Case(
+        "nccl-missing",
+        ("packages", "NCCL is not installed, and 2 ranks talk through it", NCCL),
+        on_v100(limits__tensor_parallel=2),
+        machine=has(distributions=(VLLM, TORCH_2_10)),
+    ),
+    Case(
+        "nccl-missing",
+        None,
+        on_v100(limits__tensor_parallel=2),
+        machine=has(distributions=(Copy("nvidia-nccl-cu12", "2.27.5", SITE),)),
+    ),
+    Case("nccl-missing", None, on_v100(limits__tensor_parallel=1), machine=has(distributions=(VLLM,))),
+    Case("nccl-missing", None, config(limits__tensor_parallel=2), machine=has(distributions=(VLLM,))),
+    not_looked_at("nccl-missing", "packages", on_v100(limits__tensor_parallel=2)),
     Case(
         "two-copies",
         (
@@ -331,6 +347,7 @@ SEVERITIES = {
     "other-platforms": Severity.warn,
     "native-library-stale": Severity.warn,
     "cuda-13-leftovers": Severity.warn,
+    "nccl-missing": Severity.warn,
     "two-copies": Severity.warn,
     "user-site-shadows": Severity.warn,
     "could-not-be-read": Severity.unchecked,

@@ -11,6 +11,12 @@ DFLASH2 = {"speculative__method": "dflash2", "speculative__tokens": 7}
 SIXTEEN = "use a checkpoint in 16 bits"
 SHARED = ("dcp.size", "engine=v100 has no attention that shards the KV cache yet", "use dcp=1")
 DRAFTS = ("speculative.method", "engine=v100 does not serve DFlash2 drafts yet", "use speculative=mtp3, ngram or none")
+LORA = {"engine__extra_arguments": ["--enable-lora"]}
+ADAPTERS = (
+    "engine.extra_arguments",
+    "engine=v100 has no adapters (LoRA) for models with experts yet",
+    "leave out --enable-lora, or merge the adapter into a checkpoint",
+)
 SPARSE = ("checkpoint", "engine=v100 has no sparse attention (Qwen4Exp) yet", "use another model")
 
 
@@ -70,5 +76,17 @@ CASES = [
     Case("route-just-in-time", None, on_v100(), NOTHING, gpus),
     Case("route-just-in-time", None, on_v100(), llama(architectures=5), gpus),
     Case("route-just-in-time", None, config(), cases.facts(config={"architectures": ["DeepseekV4ForCausalLM"]})),
+    Case("route-adapters", ADAPTERS, on_v100(**LORA), sparse(), gpus),
+    Case("route-adapters", None, on_v100(**LORA), llama(), gpus),
+    Case("route-adapters", None, on_v100(), sparse(), gpus),
+    Case("route-adapters", None, config(**LORA), sparse()),
+    waits(
+        "route-adapters",
+        "checkpoint",
+        "the model's shapes are not known",
+        on_v100(**LORA),
+        checkpoint=NOTHING,
+        machine=gpus,
+    ),
 ]
 SEVERITIES = {}

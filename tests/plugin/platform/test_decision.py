@@ -7,8 +7,10 @@ import dataclasses
 import pytest
 
 from toolkit.planning.platform_demand import Demand
+from toolkit.plugin.platform import entry
 from toolkit.plugin.platform.decision import Decision, Found, Outcome, decide
 from toolkit.plugin.platform.entry import CLASSES
+from toolkit.plugin.platform.refused import RefusedPlatform
 
 V100 = Found(
     capabilities=((7, 0),),
@@ -77,9 +79,12 @@ def test_a_newer_gpu_is_for_a_proof_only() -> None:
     assert decide(Demand.any_gpu, NEWER) == Decision(ACTIVE, "1 visible: 9.0")
 
 
+OTHER_VLLM = (
+    ", and this plugin is made for 0.32.x: pip install vllm==0.32.0, or set VLLM_PLUGINS= to leave vLLM as it is"
+)
 SOFTWARE = [
-    ({"vllm": "0.33.0"}, "vLLM is 0.33.0, and this plugin is made for 0.32.x: pip install vllm==0.32.0"),
-    ({"vllm": "0.320.0"}, "vLLM is 0.320.0, and this plugin is made for 0.32.x: pip install vllm==0.32.0"),
+    ({"vllm": "0.33.0"}, f"vLLM is 0.33.0{OTHER_VLLM}"),
+    ({"vllm": "0.320.0"}, f"vLLM is 0.320.0{OTHER_VLLM}"),
     (
         {"torch": "2.13.0", "torch_archs": ("sm_70",)},
         "torch is 2.13.0, and this plugin is made for 2.10: pip install torch==2.10.0",
@@ -111,6 +116,29 @@ def test_a_torch_without_cuda_is_refused_where_the_platform_is_demanded(demand: 
 
 def test_the_proof_runs_on_a_torch_without_sm_70() -> None:
     assert decide(Demand.any_gpu, dataclasses.replace(NEWER, torch="2.11.0")).outcome is ACTIVE
+
+
+def broken(_: object) -> Decision:
+    raise OSError("no such driver")
+
+
+def test_a_fault_of_the_plugin_is_a_refusal_where_the_platform_was_demanded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a platform plugin raises, vLLM notes at debug level only, and then it starts its own platform."""
+    monkeypatch.setattr(entry, "decide_here", broken)
+    monkeypatch.setenv("VOLTA_PLATFORM", "v100")
+    assert entry.platform_class() == CLASSES[REFUSED]
+    with pytest.raises(RuntimeError, match=r"^engine=v100 cannot start: OSError: no such driver$"):
+        RefusedPlatform()
+
+
+def test_a_fault_of_the_plugin_is_told_where_it_was_not_demanded(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(entry, "decide_here", broken)
+    monkeypatch.delenv("VOLTA_PLATFORM", raising=False)
+    with caplog.at_level("ERROR", "vllm.volta"):
+        assert entry.platform_class() is None
+    assert caplog.messages == ["The volta plugin failed and leaves vLLM as it is: OSError: no such driver"]
 
 
 def test_each_outcome_has_its_class() -> None:

@@ -83,6 +83,21 @@ def no_kernels_at_run_time(context: Context) -> Iterator[Problem]:
             )
 
 
+def no_adapters_on_experts(context: Context) -> Iterator[Problem]:
+    """Upstream's kernel for adapters on experts is another one than for projections, and SM70 has not tried it."""
+    engine = context.config.engine
+    if engine.name is not EngineName.v100 or "--enable-lora" not in engine.extra_arguments:
+        return
+    if context.geometry is None:
+        yield no_shapes()
+    elif context.geometry.experts is not None:
+        yield Problem(
+            "engine.extra_arguments",
+            "engine=v100 has no adapters (LoRA) for models with experts yet",
+            "leave out --enable-lora, or merge the adapter into a checkpoint",
+        )
+
+
 RULES = (
     Rule("route-dcp", "engine=v100 has attention for this sharding", Severity.refuse, no_sharded_attention, PAGE),
     Rule("route-quantised", "engine=v100 has products for these weights", Severity.refuse, no_quantised_products, PAGE),
@@ -102,4 +117,5 @@ RULES = (
         no_kernels_at_run_time,
         "1CatAI/1Cat-vLLM issues 105, 118 and 237; vLLM 0.32 model_executor/kernels/mhc/tilelang_kernels.py",
     ),
+    Rule("route-adapters", "engine=v100 serves adapters of this model", Severity.refuse, no_adapters_on_experts, PAGE),
 )

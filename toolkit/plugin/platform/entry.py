@@ -1,17 +1,21 @@
 """Entry point `vllm.platform_plugins`: tells vLLM whose platform to take.
 
 vLLM swallows what such a function raises, notes it at debug level, and starts its own CUDA platform. So a refusal is
-returned as a class that cannot be created: that error ends the process, with our sentence as its last line.
+returned as a class that cannot be created: that error ends the process, with our sentence as its last line. A fault
+of the plugin itself is a refusal too where the platform was demanded, and a line in the log where it was not.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping
 
 from toolkit.planning import platform_demand
-from toolkit.plugin.platform.decision import Decision, Found, Outcome, decide
+from toolkit.plugin.platform.decision import Decision, Found, Outcome, decide, v100s_alone
 from toolkit.plugin.platform.devices import visible_capabilities
+
+logger = logging.getLogger("vllm.volta")
 
 CLASSES = {
     Outcome.inactive: None,
@@ -22,7 +26,13 @@ CLASSES = {
 
 def platform_class() -> str | None:
     """The path of the class that vLLM shall create, or None to leave vLLM as it is. Called twice in each process."""
-    return CLASSES[decide_here(os.environ).outcome]
+    try:
+        return CLASSES[decide_here(os.environ).outcome]
+    except Exception as error:  # noqa: BLE001 - whatever it is, vLLM would not show it
+        if os.environ.get(platform_demand.VARIABLE):
+            return CLASSES[Outcome.refused]
+        logger.error("The volta plugin failed and leaves vLLM as it is: %s: %s", type(error).__name__, error)
+        return None
 
 
 def decide_here(environment: Mapping[str, str]) -> Decision:
@@ -34,21 +44,22 @@ def decide_here(environment: Mapping[str, str]) -> Decision:
         return Decision(
             Outcome.refused, f"{platform_demand.VARIABLE}={environment[platform_demand.VARIABLE]!r} is none of {known}"
         )
-    return decide(wanted, _found(environment))
+    return decide(wanted, _found(environment, demanded=wanted is not platform_demand.Demand.none))
 
 
-def _found(environment: Mapping[str, str]) -> Found:
+def _found(environment: Mapping[str, str], *, demanded: bool) -> Found:
     import torch
     import vllm
 
     capabilities = visible_capabilities(environment)
+    ours = bool(capabilities) and (demanded or v100s_alone(capabilities))  # elsewhere nothing of ours is imported
     return Found(
         capabilities=capabilities,
         vllm=vllm.__version__,
         torch=torch.__version__,
         torch_cuda=torch.version.cuda,
         torch_archs=(torch._C._cuda_getArchFlags() or "").split() if torch.version.cuda else (),
-        library_error=_library_error() if capabilities else None,  # without a GPU nothing of ours is imported
+        library_error=_library_error() if ours else None,
     )
 
 

@@ -13,4 +13,8 @@ class RefusedPlatform:
         """Raise; the reason is worked out anew, so that nothing has to be remembered."""
         from toolkit.plugin.platform.entry import decide_here
 
-        raise RuntimeError(f"engine=v100 cannot start: {decide_here(os.environ).reason}")
+        try:
+            reason = decide_here(os.environ).reason
+        except Exception as error:
+            raise RuntimeError(f"engine=v100 cannot start: {type(error).__name__}: {error}") from error
+        raise RuntimeError(f"engine=v100 cannot start: {reason}")
