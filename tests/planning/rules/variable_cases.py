@@ -5,6 +5,7 @@ from rule_cases import Case, waits
 
 config, on_v100, gpus = cases.config, cases.on_v100, cases.gpu_machine()
 VARIABLE, PROCESSORS, STATES = "variable-against-plan", "drafts-with-processors", "drafts-with-states-on-cpu"
+DTYPE = "recurrent-dtype-on-cpu"
 NGRAM = {"speculative__method": "ngram", "speculative__tokens": 3}
 MTP = {"speculative__method": "mtp", "speculative__tokens": 3}
 ENDS = (
@@ -76,6 +77,23 @@ CASES = [
     Case(STATES, None, config(), cases.hybrid()),
     Case(STATES, None, config(**NGRAM)),
     Case(STATES, None, on_v100(**MTP), cases.hybrid(), gpus),
+    *(
+        Case(
+            DTYPE,
+            (
+                "engine.dtype",
+                f"in {dtype} the CPU engine ends at the first request: it has gated delta nets for bfloat16 alone",
+                "set engine.dtype=bfloat16 and kv=fp8_e4m3",
+            ),
+            config(engine__dtype=dtype),
+            cases.hybrid(),
+        )
+        for dtype in ("float16", "float32")
+    ),
+    Case(DTYPE, None, config(engine__dtype="bfloat16"), cases.hybrid()),
+    Case(DTYPE, None, config()),
+    Case(DTYPE, None, on_v100(), cases.hybrid(), gpus),
+    waits(DTYPE, "checkpoint", "the model's shapes are not known", config(), checkpoint=cases.facts(config={})),
     waits(
         STATES,
         "checkpoint",

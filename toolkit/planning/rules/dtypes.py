@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from toolkit.config.schema.engine import EngineName
 from toolkit.config.schema.views import ScaleValues
 from toolkit.planning.plan import Severity
-from toolkit.planning.rules.rule import Context, Problem, Rule
+from toolkit.planning.rules.rule import Context, Problem, Rule, no_shapes
 
 KV_DTYPES = ("float16", "fp8_e4m3", "fp8_e5m2")
 ENGINE_DTYPES = {EngineName.cpu: ("float16", "float32", "bfloat16"), EngineName.v100: ("float16", "bfloat16")}
@@ -49,6 +49,21 @@ def engine_dtype_unknown(context: Context) -> Iterator[Problem]:
             "engine.dtype",
             f"engine={engine.name.value} cannot compute in '{engine.dtype}'",
             f"choose {' or '.join(allowed)}",
+        )
+
+
+def recurrent_states_on_cpu(context: Context) -> Iterator[Problem]:
+    """The CPU engine's gated delta nets are written for bfloat16 alone, and say so at the first request."""
+    engine = context.config.engine
+    if engine.name is not EngineName.cpu or engine.dtype == "bfloat16":
+        return
+    if context.geometry is None:
+        yield no_shapes()
+    elif context.geometry.recurrent is not None:
+        yield Problem(
+            "engine.dtype",
+            f"in {engine.dtype} the CPU engine ends at the first request: it has gated delta nets for bfloat16 alone",
+            "set engine.dtype=bfloat16 and kv=fp8_e4m3",
         )
 
 
@@ -111,6 +126,13 @@ RULES = (
         Severity.refuse,
         engine_dtype_unknown,
         "vLLM 0.32 config/model.py: _get_and_verify_dtype",
+    ),
+    Rule(
+        "recurrent-dtype-on-cpu",
+        "The CPU engine computes recurrent layers in bfloat16",
+        Severity.refuse,
+        recurrent_states_on_cpu,
+        "vLLM 0.32 model_executor/layers/mamba/ops/cpu/gdn_attention.py: cpu_gdn_attention_core",
     ),
     Rule(
         "bf16-on-sm70",
