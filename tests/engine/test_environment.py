@@ -1,5 +1,7 @@
 """The engine sees what the plan names, and nothing else."""
 
+import subprocess
+
 import pytest
 
 from toolkit.engine.environment import API_KEY, compose, read_api_key
@@ -70,6 +72,14 @@ def test_bad_key_files(tmp_path, content, mode, message):
         read_api_key(str(file))
     assert caught.value.what == message
     assert "secret-key" not in str(caught.value)
+
+
+def test_a_missing_key_file_is_made_by_what_is_told(tmp_path):
+    file = tmp_path / "my key"
+    with pytest.raises(ConfigurationError) as caught:
+        read_api_key(str(file))
+    subprocess.run(["bash", "-c", caught.value.fix], check=True)
+    assert len(read_api_key(str(file))) == 43
 
 
 def test_a_binary_key_file_is_refused(tmp_path):

@@ -82,5 +82,7 @@ def test_another_schema_is_refused_by_name(receipt, tmp_path):
 
 
 def test_a_missing_file_is_a_configuration_error(tmp_path):
-    with pytest.raises(ConfigurationError, match="the receipt cannot be read"):
-        load(tmp_path / "nothing.json")
+    for path in (tmp_path / "nothing.json", tmp_path):
+        with pytest.raises(ConfigurationError, match="the receipt cannot be read") as caught:
+            load(path)
+        assert caught.value.fix == "set receipt=FILE to the receipt.json in a run's folder"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -64,20 +65,24 @@ def read_api_key(path: str) -> str:
         mode = file.stat().st_mode
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise ConfigurationError("server.api_key_file cannot be read", where=str(file), why=why) from error
+        fix = _new_key(file) if isinstance(error, FileNotFoundError) else "name a file with the key in its first line"
+        raise ConfigurationError("server.api_key_file cannot be read", where=str(file), why=why, fix=fix) from error
     key = lines[0].strip() if lines else ""
     if not key or not key.isascii() or not key.isprintable() or " " in key:
-        fix = f"umask 077; python -c 'import secrets; print(secrets.token_urlsafe(32))' > {file}"
         why = "the first line must be the key: printable ASCII without blanks"
-        raise ConfigurationError("server.api_key_file holds no key", where=str(file), why=why, fix=fix)
+        raise ConfigurationError("server.api_key_file holds no key", where=str(file), why=why, fix=_new_key(file))
     if mode & 0o077:
         raise ConfigurationError(
             "server.api_key_file may be read by other users",
             where=str(file),
             why=f"its mode is {mode & 0o777:04o}",
-            fix=f"chmod 600 {file}",
+            fix=f"chmod 600 {shlex.quote(str(file))}",
         )
     return key
+
+
+def _new_key(file: Path) -> str:
+    return f"umask 077; python -c 'import secrets; print(secrets.token_urlsafe(32))' > {shlex.quote(str(file))}"
 
 
 def _matters(name: str) -> bool:

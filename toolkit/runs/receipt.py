@@ -85,7 +85,10 @@ def load(path: Path) -> Receipt:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ConfigurationError("the receipt cannot be read", where=str(path), why=str(error.strerror)) from error
+        fix = "set receipt=FILE to the receipt.json in a run's folder"
+        raise ConfigurationError(
+            "the receipt cannot be read", where=str(path), why=str(error.strerror), fix=fix
+        ) from error
     except ValueError as error:
         raise _damaged(path, f"it is not JSON: {error}") from error
     if not isinstance(data, dict) or "schema" not in data:
