@@ -1,6 +1,9 @@
 """The engine sees what the plan names, and nothing else."""
 
+import os
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -78,7 +81,8 @@ def test_a_missing_key_file_is_made_by_what_is_told(tmp_path):
     file = tmp_path / "my key"
     with pytest.raises(ConfigurationError) as caught:
         read_api_key(str(file))
-    subprocess.run(["bash", "-c", caught.value.fix], check=True)
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    subprocess.run(["bash", "-c", caught.value.fix], check=True, env={"PATH": path})
     assert len(read_api_key(str(file))) == 43
 
 
