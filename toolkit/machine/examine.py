@@ -12,6 +12,7 @@ from toolkit.machine.extensions import extensions
 from toolkit.machine.facts import MachineFacts
 from toolkit.machine.guard import CannotReadError, read_all
 from toolkit.machine.members import members
+from toolkit.machine.native import native
 from toolkit.machine.probe import probe
 from toolkit.machine.software import software
 from toolkit.machine.system import disks, docker
@@ -36,6 +37,7 @@ def examine(python: str, folders: Callable[[], Sequence[Path]], ports: Iterable[
         "software": lambda: software(python, searched()),
         "extensions": lambda: extensions(searched()),
         "members": lambda: members(searched()),
+        "native": lambda: native(python),
     }
     readings = read_all(deep)
     unread = {name: reading.reason for name, reading in readings.items() if reading.reason is not None}

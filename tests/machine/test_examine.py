@@ -1,0 +1,23 @@
+"""A doctor's look at this machine fills every fact that it says it looks at, or says why not."""
+
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from toolkit.machine.examine import examine
+from toolkit.machine.facts import MachineFacts
+
+NONE_IS_AN_ANSWER = {"driver", "driver_library", "docker", "visible_devices", "device_order"}
+"""Facts of which there may be none on a healthy machine."""
+
+
+@pytest.fixture(scope="module")
+def facts():
+    return examine(sys.executable, lambda: [Path(folder) for folder in sys.path if folder])
+
+
+@pytest.mark.parametrize("name", sorted({field.name for field in fields(MachineFacts)} - NONE_IS_AN_ANSWER))
+def test_each_fact_is_there_or_has_a_reason(facts, name):
+    assert getattr(facts, name) is not None or facts.unread.get(name)
