@@ -244,6 +244,10 @@ def test_an_absent_key_is_named(key: str) -> None:
             "The key 'num_hidden_layers' of the model's configuration must be a whole number, zero or more, not True.",
         ),
         (
+            {"num_hidden_layers": 10**30},
+            f"The key 'num_hidden_layers' of the model's configuration must be 10000 at most, not {10**30}.",
+        ),
+        (
             {"vocab_size": 0},
             "The key 'vocab_size' of the model's configuration must be a whole number of at least 1, not 0.",
         ),

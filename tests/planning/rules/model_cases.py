@@ -106,7 +106,10 @@ CASES = [
         llama(head_dim=256, global_head_dim=512),
         gpus,
     ),
-    Case("head-size-without-kernel", None, on_v100(), llama(head_dim=128, global_head_dim=256), gpus),
+    *(
+        Case("head-size-without-kernel", None, on_v100(), llama(head_dim=128, global_head_dim=wide), gpus)
+        for wide in (256, True, [512], "512", None)
+    ),
     *(
         Case(
             "recurrent-head-without-kernel",

@@ -50,14 +50,16 @@ _WORDS = {
     "indexed_attention": LayerKind.sparse,
     "qwen_sparse_attention": LayerKind.sparse,
 }
+MOST_LAYERS = 10_000
+"""Tens of times those of any model; each is planned by itself."""
 
 
 def layer_kinds(text: Keys, family: Family) -> tuple[tuple[LayerKind, ...], tuple[str, ...]]:
     """Return the kind of every layer, and the layer types that are not understood.
 
-    Raises ConfigurationError if `layer_types` does not name every layer.
+    Raises ConfigurationError if `layer_types` does not name every layer, and for more layers than any model has.
     """
-    count = text.positive("num_hidden_layers")
+    count = text.positive("num_hidden_layers", at_most=MOST_LAYERS)
     words = text.texts("layer_types") or _words_without_list(text, family, count)
     if len(words) != count:
         raise text.wrong("layer_types", f"a list of {count} names", f"{len(words)} names")

@@ -28,11 +28,13 @@ class Keys:
             raise self.wrong(name, "a whole number, zero or more", value)
         return value
 
-    def positive(self, name: str, default: int | None = None) -> int:
-        """Read a whole number of at least 1."""
+    def positive(self, name: str, default: int | None = None, at_most: int | None = None) -> int:
+        """Read a whole number of at least 1; `at_most` bounds one that the planner counts up to."""
         value = self.integer(name, default)
         if value < 1:
             raise self.wrong(name, "a whole number of at least 1", value)
+        if at_most is not None and value > at_most:
+            raise self.wrong(name, f"{at_most} at most", value)
         return value
 
     def optional_integer(self, name: str) -> int | None:

@@ -106,8 +106,15 @@ def _recurrent(text: Keys, family: Family) -> Recurrent:
         key_dim=text.positive("linear_key_head_dim"),
         value_dim=text.positive("linear_value_head_dim"),
         conv_kernel=text.positive("linear_conv_kernel_dim"),
-        state_dtype=text.optional_text("mamba_ssm_dtype") if reads_state_dtype else None,
+        state_dtype=_state_dtype(text) if reads_state_dtype else None,
     )
+
+
+def _state_dtype(text: Keys) -> str | None:
+    name = text.text("mamba_ssm_dtype", "auto")
+    if name not in ("auto", "float32", "float16", "bfloat16"):
+        raise text.wrong("mamba_ssm_dtype", "float32, float16, bfloat16 or auto", name)
+    return None if name == "auto" else name
 
 
 def _experts(text: Keys, layers: int) -> Experts | None:
@@ -158,9 +165,9 @@ def _per_layer_embedding(text: Keys) -> PerLayerEmbedding | None:
     return PerLayerEmbedding(
         layers=layers,
         embed_dim=text.positive("ple_embed_dim", text.positive("hidden_size")),
-        ngram_size=text.positive("ngram_size"),
-        heads_per_ngram=text.positive("heads_per_ngram"),
-        vocabulary_base=text.positive("ngram_vocab_size_base"),
+        ngram_size=text.positive("ngram_size", at_most=100),
+        heads_per_ngram=text.positive("heads_per_ngram", at_most=100),
+        vocabulary_base=text.positive("ngram_vocab_size_base", at_most=2**40),
         vocabulary_divisor=text.positive("make_ngram_vocab_size_divisible_by", 128),
         conv_kernel=text.positive("ple_conv_kernel_size"),
     )

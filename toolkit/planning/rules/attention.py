@@ -30,8 +30,11 @@ def head_size_without_kernel(context: Context) -> Iterator[Problem]:
         yield no_shapes()
         return
     wide = text_config(context.checkpoint.config).get("global_head_dim")  # layers without a window may have wider heads
-    for size in dict.fromkeys((context.geometry.attention.head_dim, wide)):
-        if isinstance(size, int) and size not in HEAD_DIMS:
+    sizes = [context.geometry.attention.head_dim]
+    if type(wide) is int and wide not in sizes:
+        sizes.append(wide)
+    for size in sizes:
+        if size not in HEAD_DIMS:
             yield Problem(
                 "checkpoint",
                 f"heads have {size} elements, and SM70 attention is made for {', '.join(map(str, HEAD_DIMS))}",
