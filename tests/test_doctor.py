@@ -122,6 +122,18 @@ def test_an_interpreter_that_does_not_answer_is_not_called_well(tmp_path, python
     }
 
 
+def test_a_folder_that_is_named_twice_holds_one_copy(tmp_path):
+    for name in ("torch-2.0.dist-info", "vllm-0.1.dist-info"):
+        (tmp_path / "packages" / name).mkdir(parents=True)
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\necho \'["{tmp_path}/packages", "{tmp_path}/packages"]\'\n')
+    python.chmod(0o755)
+    document = doctor(f"engine.python={python}", "server.port=18433", code=0)
+    found = document["facts"]["machine"]["software"]["distributions"]
+    assert [copy["name"] for copy in found] == ["torch", "vllm"]
+    assert "two-copies" not in rules(document)
+
+
 def test_an_empty_path_and_a_home_that_cannot_be_written_hold_nothing_up(tmp_path):
     result = cli.call("doctor", PATH="", HOME="/proc/none", XDG_CACHE_HOME="/proc/none")
     assert result.returncode == 0

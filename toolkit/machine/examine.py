@@ -26,7 +26,7 @@ def examine(python: str, folders: Callable[[], Sequence[Path]], ports: Iterable[
     facts = probe(ports)
 
     def searched() -> Sequence[Path]:
-        found = folders()
+        found = tuple(dict.fromkeys(folders()))  # one that is named twice holds one copy
         if not found:
             raise CannotReadError(f"{python} does not say where it imports from")
         return found
