@@ -68,11 +68,15 @@ def _gemma_norm() -> Iterator[Case]:
 
 
 def _activation() -> Iterator[Case]:
-    for act, dtype, shape, shift in itertools.product(activation.ACTS, (HALF, FLOAT), activation.SHAPES, (0, 1)):
-        name = f"{act}_and_mul-{_NAMES[dtype]}-{shape[0]}x{shape[1]}-shift{shift}"
-        yield _case(name, activation.act_and_mul, act, dtype, shape, shift=shift)
-    yield _case("silu_and_mul-strided", activation.strided)
+    for name, dtype, shape, shift in itertools.product(activation.OPERATORS, (HALF, FLOAT), activation.SHAPES, (0, 1)):
+        label = f"{name}-{_NAMES[dtype]}-{shape[0]}x{shape[1]}-shift{shift}"
+        yield _case(label, activation.gated, name, dtype, shape, shift=shift)
+    for name in activation.OPERATORS:
+        yield _case(f"{name}-strided", activation.strided, name)
+        yield Case(f"{name}-nan", lambda device, _seed, name=name: activation.nan_stays(device, name))
     yield Case("silu_and_mul-every-half", lambda device, _seed: activation.every_half(device))
+    yield Case("swigluoai_and_mul-every-half", lambda device, _seed: activation.every_half_clamped(device))
+    yield Case("fatrelu_and_mul-every-half", lambda device, _seed: activation.every_half_above(device))
 
 
 def _rotary() -> Iterator[Case]:

@@ -22,6 +22,11 @@ STABLE_TORCH_LIBRARY(volta, m) {
   m.def("silu_and_mul(Tensor(a!) result, Tensor input) -> ()");
   m.def("gelu_and_mul(Tensor(a!) out, Tensor input) -> ()");
   m.def("gelu_tanh_and_mul(Tensor(a!) out, Tensor input) -> ()");
+  m.def("mul_and_silu(Tensor(a!) out, Tensor input) -> ()");
+  m.def("fatrelu_and_mul(Tensor(a!) out, Tensor input, float threshold) -> ()");
+  m.def(
+      "silu_and_mul_with_clamp(Tensor(a!) result, Tensor input, float limit, float alpha=1.0, float beta=0.0) -> ()");
+  m.def("swigluoai_and_mul(Tensor(a!) out, Tensor input, float alpha=1.702, float limit=7.0) -> ()");
   m.def(
       "rotary_embedding(Tensor positions, Tensor(a!) query, Tensor(b!)? key, int head_size, Tensor cos_sin_cache, "
       "bool is_neox, int rope_dim_offset=0, bool inverse=False) -> ()");
@@ -100,6 +105,10 @@ STABLE_TORCH_LIBRARY(volta, m) {
   m.impl("silu_and_mul", TORCH_BOX(&volta::silu_and_mul));         \
   m.impl("gelu_and_mul", TORCH_BOX(&volta::gelu_and_mul));         \
   m.impl("gelu_tanh_and_mul", TORCH_BOX(&volta::gelu_tanh_and_mul)); \
+  m.impl("mul_and_silu", TORCH_BOX(&volta::mul_and_silu));         \
+  m.impl("fatrelu_and_mul", TORCH_BOX(&volta::fatrelu_and_mul));   \
+  m.impl("silu_and_mul_with_clamp", TORCH_BOX(&volta::silu_and_mul_with_clamp)); \
+  m.impl("swigluoai_and_mul", TORCH_BOX(&volta::swigluoai_and_mul)); \
   m.impl("rotary_embedding", TORCH_BOX(&volta::rotary_embedding)); \
   m.impl("kv_cache_write", TORCH_BOX(&volta::kv_cache_write));     \
   m.impl("reshape_and_cache_flash", TORCH_BOX(&volta::reshape_and_cache_flash)); \

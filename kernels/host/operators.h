@@ -23,6 +23,10 @@ void gemma_rms_norm(
 void silu_and_mul(const Tensor& result, const Tensor& input);
 void gelu_and_mul(const Tensor& result, const Tensor& input);
 void gelu_tanh_and_mul(const Tensor& result, const Tensor& input);
+void mul_and_silu(const Tensor& result, const Tensor& input);
+void fatrelu_and_mul(const Tensor& result, const Tensor& input, double threshold);
+void silu_and_mul_with_clamp(const Tensor& result, const Tensor& input, double limit, double alpha, double beta);
+void swigluoai_and_mul(const Tensor& result, const Tensor& input, double alpha, double limit);
 
 void rotary_embedding(
     const Tensor& positions, const Tensor& query, const std::optional<Tensor>& key, std::int64_t head_size,

@@ -36,6 +36,13 @@ def rejected(requests, drafts):
     return sampled, torch.zeros(requests, dtype=torch.int32), sampled[:, :drafts]
 
 
+GATED = (
+    ("silu_and_mul",),
+    ("mul_and_silu",),
+    ("fatrelu_and_mul", 0.0),
+    ("silu_and_mul_with_clamp", 7.0),
+    ("swigluoai_and_mul",),
+)
 ONE = torch.ones(1)
 SLOTS = torch.zeros(2, dtype=torch.int64)
 LSE = torch.zeros(1, 2)
@@ -81,6 +88,31 @@ WRONG = {
         "silu_and_mul",
         lambda: (half(2, 4), half(2, 9)),
         "the last dimension of input must be even: gate, then up",
+    ),
+    "odd width of pairs": (
+        "swigluoai_and_mul",
+        lambda: (half(2, 4), half(2, 9)),
+        "the last dimension of input must be even: gate and up in turn",
+    ),
+    "odd width, up first": (
+        "mul_and_silu",
+        lambda: (half(2, 4), half(2, 9)),
+        "the last dimension of input must be even: up, then gate",
+    ),
+    "half the width": (
+        "fatrelu_and_mul",
+        lambda: (half(2, 8), half(2, 8), 0.0),
+        "result.size(-1) must be 4, not 8",
+    ),
+    "negative limit": (
+        "silu_and_mul_with_clamp",
+        lambda: (half(2, 4), half(2, 8), -1.0),
+        "limit must be a number from 0 on",
+    ),
+    "limit that is no number": (
+        "swigluoai_and_mul",
+        lambda: (half(2, 4), half(2, 8), 1.702, float("nan")),
+        "limit must be a number from 0 on",
     ),
     "rotated width": (
         "rotary_embedding",
@@ -324,6 +356,10 @@ WRONG = {
 }
 
 UPSTREAM = {
+    "mul_and_silu": "(Tensor(a!) out, Tensor input) -> ()",
+    "fatrelu_and_mul": "(Tensor(a!) out, Tensor input, float threshold) -> ()",
+    "silu_and_mul_with_clamp": "(Tensor(a!) result, Tensor input, float limit, float alpha=1., float beta=0.) -> ()",
+    "swigluoai_and_mul": "(Tensor(a!) out, Tensor input, float alpha=1.702, float limit=7.) -> ()",
     "reshape_and_cache_flash": _WRITE,
     "reshape_and_cache": _WRITE,
     "swap_blocks": "(Tensor src, Tensor(a!) dst, int block_size_in_bytes, Tensor block_mapping) -> ()",
@@ -359,7 +395,8 @@ def test_empty_tensors_are_no_work(shape, volta):
     volta.rms_norm(half(*shape), half(*shape), None, 1e-6)
     volta.fused_add_rms_norm(half(*shape), half(*shape), None, 1e-6)
     volta.gemma_rms_norm(half(*shape), half(*shape), half(*shape), half(shape[1]), 1e-6)
-    volta.silu_and_mul(half(*shape), half(shape[0], 2 * shape[1]))
+    for gated, *parameters in GATED:
+        getattr(volta, gated)(half(*shape), half(shape[0], 2 * shape[1]), *parameters)
     volta.rotary_embedding(SLOTS[:0], half(0, 64), half(0, 32), 32, half(9, 32), True)
     table, starts = torch.zeros(0, 3, dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
     volta.kv_cache_gather(
@@ -393,7 +430,8 @@ def test_operators_pass_torchs_own_check(volta):
     torch.library.opcheck(volta.rms_norm.default, (torch.empty_like(x), x, weight, 1e-6))
     torch.library.opcheck(volta.fused_add_rms_norm.default, (x.clone(), x.clone(), None, 1e-6))
     torch.library.opcheck(volta.gemma_rms_norm.default, (torch.empty_like(x), x, x.clone(), weight, 1e-6))
-    torch.library.opcheck(volta.silu_and_mul.default, (half(4, 8), x))
+    for gated, *parameters in GATED:
+        torch.library.opcheck(getattr(volta, gated).default, (half(4, 8), x, *parameters))
     kept, lse = half(2, 1, 8), torch.zeros(1, 2)
     torch.library.opcheck(volta.merge_attn_states.default, (half(2, 1, 8), torch.zeros(1, 2), kept, lse, kept, lse, 1))
     cache = [torch.zeros(1, 4, 1, 8, dtype=torch.uint8) for _ in range(2)]

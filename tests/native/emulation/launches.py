@@ -86,7 +86,8 @@ def gemma_rms_norm(c):
 
 
 def gated(c):
-    getattr(VOLTA, c.name.operation)(c.data(-1, c.rows, c.columns), c.data(0, c.rows, 2 * c.columns))
+    parameters = {"fatrelu_and_mul": (0.0,), "silu_and_mul_with_clamp": (7.0,)}.get(c.name.operation, ())
+    getattr(VOLTA, c.name.operation)(c.data(-1, c.rows, c.columns), c.data(0, c.rows, 2 * c.columns), *parameters)
 
 
 def rotary_embedding(c):
@@ -202,8 +203,17 @@ def compact_rejection(c):
     )
 
 
+GATED = (
+    "silu_and_mul",
+    "gelu_and_mul",
+    "gelu_tanh_and_mul",
+    "mul_and_silu",
+    "fatrelu_and_mul",
+    "silu_and_mul_with_clamp",
+    "swigluoai_and_mul",
+)
 SHARED = {
-    **dict.fromkeys(("silu_and_mul", "gelu_and_mul", "gelu_tanh_and_mul"), gated),
+    **dict.fromkeys(GATED, gated),
     **dict.fromkeys(("topk_softmax", "topk_sigmoid", "topk_softplus_sqrt"), topk),
 }
 """Operations that one function calls."""
