@@ -117,14 +117,15 @@ def test_no_ptx(with_library):
     assert found == [("device-ptx", "the compute_70 PTX of kv_cache is missing or unusable")]
 
 
-def test_an_operator_without_kernels(with_library):
+@pytest.mark.parametrize("kernels", ["fly", "fused_add"])  # norm has fused_add_rms_norm's
+def test_an_operator_without_kernels(with_library, kernels):
     def declare(entries):
         manifest = json.loads(entries[0].data)
-        manifest["operators"]["fly"] = {"device_code": "norm", "kernels": "fly", "accumulation": "fp32"}
+        manifest["operators"]["fly"] = {"device_code": "norm", "kernels": kernels, "accumulation": "fp32"}
         return changed(entries, "manifest", data=json.dumps(manifest).encode())
 
     found = with_library(change=declare)
-    assert found == [("device-missing", "the operator fly has no kernel fly_*_sm70 in the cubin of norm")]
+    assert found == [("device-missing", f"the operator fly has no kernel {kernels}_*_sm70 in the cubin of norm")]
 
 
 def test_no_container(built, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from toolkit.errors import CheckFailedError
 from toolkit.native import container
@@ -10,6 +11,7 @@ from toolkit.native.check.finding import Finding
 from toolkit.native.elf import device
 from toolkit.native.elf.image import Image
 from toolkit.native.info import Info, from_container
+from toolkit.native.names import parse
 
 ARCH = 70
 
@@ -45,12 +47,19 @@ def _operators(image: Image, facts: Info, cubins: dict[str, bytes], ptx: dict[st
         code = cubins.get(operator.device_code, b"")
         if device.cubin_fault(code, ARCH) is not None:
             continue
-        prefix = f"{operator.kernels}_"
-        if not any(kernel.startswith(prefix) and kernel.endswith(f"_sm{ARCH}") for kernel in device.kernel_names(code)):
-            message = (
-                f"the operator {operator.name} has no kernel {prefix}*_sm{ARCH} in the cubin of {operator.device_code}"
-            )
+        if operator.kernels not in _operations(code):
+            wanted = f"{operator.kernels}_*_sm{ARCH}"
+            message = f"the operator {operator.name} has no kernel {wanted} in the cubin of {operator.device_code}"
             yield Finding("device-missing", image.name, message)
+
+
+def _operations(cubin: bytes) -> Iterator[str]:
+    """What a cubin has kernels for. Names are read in parts: one operation's may begin with another's."""
+    for kernel in device.kernel_names(cubin):
+        with suppress(ValueError):
+            name = parse(kernel)
+            if name.arch == ARCH:
+                yield name.operation
 
 
 def check_anyones(image: Image) -> Iterator[Finding]:
