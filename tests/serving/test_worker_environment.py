@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from toolkit import __version__
 from toolkit.errors import CheckFailedError
+from toolkit.planning.platform_demand import Demand
 from toolkit.planning.worker_report import Runtime, WorkerReport
+from toolkit.serving.report_file import report_from
 from toolkit.serving.worker_environment import V100_PLATFORM, check_environment, planned_folders
+from toolkit.serving.worker_reports import read_reports
 
 WHERE = Path("/run/workers")
 SITE = Path("/env/lib/python3.11/site-packages")
@@ -83,11 +87,57 @@ def test_folders_that_the_plan_adds_are_planned():
     assert planned_folders([SITE], {}) == (SITE,)
 
 
+def test_an_interpreter_that_does_not_answer_leaves_nothing_to_compare_with():
+    assert planned_folders([], {"PYTHONPATH": "/a"}) == ()
+
+
+def test_another_gpu_than_a_v100_is_named_unless_any_was_asked_for():
+    hopper = report(runtime=runtime(device="NVIDIA H200", capability="9.0"))
+    assert "runs on NVIDIA H200, whose capability is 9.0, not 7.0" in faults([hopper])
+    check_environment([hopper], [SITE], "v100", WHERE, Demand.any_gpu)
+
+
+@pytest.mark.parametrize("engine", ["cpu", "v100"])
+def test_reports_that_are_not_of_one_start_are_named(engine):
+    assert "rank 0: left 2 reports" in faults([report(), report()], engine)
+    assert "say that they are 2 and 3" in faults([report(0, 2), report(1, 3)], engine)
+
+
 def test_a_report_survives_its_file():
-    from toolkit.planning.worker_report import report_from
-
     whole = report(runtime=runtime(recurrent=(("model.layers.0.linear_attn", "Gdn"),)))
-    assert report_from(whole.to_data()) == whole
-    import json
-
     assert report_from(json.loads(json.dumps(whole.to_data()))) == whole
+
+
+R = report(runtime=runtime()).to_data()
+HOSTILE = [
+    ({"rank": "0"}, "report.rank: it must be a whole number, not '0'"),
+    ({"rank": -1}, "report.rank: there is no rank -1 of 1 workers"),
+    ({"rank": 5}, "report.rank: there is no rank 5 of 1 workers"),
+    ({"world_size": 0}, "there is no rank 0 of 0 workers"),
+    ({"world_size": 10**12}, "there is no rank 0 of 1000000000000 workers"),
+    ({"world_size": True}, "report.world_size: it must be a whole number"),
+    ({"paths": []}, "report.paths: it must be an object"),
+    ({"paths": {"torch": 1}}, "report.paths.torch: it must be text"),
+    ({"paths": {"torch": "/a\0b"}}, "no path has a zero byte"),
+    ({"versions": []}, "report.versions: it must be an object"),
+    ({"runtime": "x"}, "report.runtime: it must be an object"),
+    ({"runtime": {**R["runtime"], "native_libraries": [1]}}, r"report.runtime.native_libraries\[0\]: it must be text"),
+    ({"runtime": {**R["runtime"], "recurrent": [["a", "b", "c"]]}}, "a list of 2 items"),
+]
+
+
+@pytest.mark.parametrize(("change", "says"), HOSTILE)
+def test_a_file_that_is_no_report_is_an_error_with_its_place(change, says, tmp_path):
+    (tmp_path / "rank0-pid1.json").write_text(json.dumps({**R, **change}))
+    with pytest.raises(CheckFailedError, match=says) as caught:
+        read_reports(tmp_path)
+    assert str(tmp_path / "rank0-pid1.json") in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[" * 100_000, '{"schema": 1, "rank"', "[]"], ids=["empty", "deep", "cut", "list"]
+)
+def test_a_file_that_is_no_json_is_an_error_with_its_place(text, tmp_path):
+    (tmp_path / "rank0-pid1.json").write_text(text)
+    with pytest.raises(CheckFailedError, match="report cannot be read"):
+        read_reports(tmp_path)

@@ -9,7 +9,7 @@ from types import UnionType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
-NAMES = {int: "a whole number", str: "text", bool: "true or false"}
+NAMES = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 
 
 class DecodeError(ValueError):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 WORKER_REPORT_SCHEMA = 1
@@ -104,42 +104,7 @@ class WorkerReport:
         return {"schema": WORKER_REPORT_SCHEMA, **asdict(self)}
 
 
-def report_from(data: Any) -> WorkerReport:
-    """A report from plain data; ValueError says what does not fit."""
-    if not isinstance(data, dict) or data.get("schema") != WORKER_REPORT_SCHEMA:
-        found = data.get("schema") if isinstance(data, dict) else None
-        raise ValueError(f"a worker's report has schema {found!r}, and {WORKER_REPORT_SCHEMA} is read")
-    values = {name: value for name, value in data.items() if name != "schema"}
-    known = {entry.name for entry in fields(WorkerReport)}
-    if foreign := sorted(values.keys() - known):
-        raise ValueError(f"a worker's report has an unknown entry {foreign[0]!r}")
-    try:
-        layers = tuple(_layer(entry) for entry in values.get("layers", ()))
-        unused = tuple(values.get("unused_scales", ()))
-        runtime = _runtime(values.get("runtime"))
-        return WorkerReport(**{**values, "layers": layers, "unused_scales": unused, "runtime": runtime})
-    except TypeError as error:
-        raise ValueError(f"a worker's report does not fit: {error}") from None
-
-
 def layer_key(name: str) -> LayerKey | None:
     """The layer that a name of the checkpoint or of the engine belongs to; None where it has no number."""
     match = _LAYER.match(name)
     return LayerKey(DRAFT in match["before"].split("."), int(match["number"])) if match else None
-
-
-def _runtime(data: Mapping[str, Any] | None) -> Runtime | None:
-    if data is None:
-        return None
-    lists = {
-        name: tuple(data[name])
-        for name in ("operators", "native_libraries", "capture_sizes", "triton_kernels")
-        if name in data
-    }
-    recurrent = tuple((name, what) for name, what in data.get("recurrent", ()))
-    return Runtime(**{**data, **lists, "recurrent": recurrent})
-
-
-def _layer(data: Mapping[str, Any]) -> AttentionLayer:
-    scales = {name: tuple(data[name]) for name in ("k_scale", "v_scale") if name in data}
-    return AttentionLayer(**{**data, **scales})

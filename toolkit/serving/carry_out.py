@@ -15,6 +15,7 @@ from toolkit.engine.answer import Answer
 from toolkit.engine.events import Event
 from toolkit.engine.log import all_lines, tail
 from toolkit.errors import EngineError, ToolkitError
+from toolkit.planning import platform_demand
 from toolkit.planning.capacity.engine_log import compare, reported_in
 from toolkit.planning.plan import Capacity, Severity
 from toolkit.runs.packages import Package, import_path, installed
@@ -113,7 +114,7 @@ class Run:
         self._record(workers=[report.to_data() for report in reports])
         launch = self.request.launch
         folders = planned_folders(import_path(launch.argv[0]), launch.env)
-        check_environment(reports, folders, self.engine, folder)
+        check_environment(reports, folders, self.engine, folder, platform_demand.read(launch.env))
         check_scales(reports, self.scales, folder)
 
     def _compare_capacity(self) -> None:

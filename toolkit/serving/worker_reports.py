@@ -10,7 +10,8 @@ from pathlib import Path
 from toolkit.checkpoint.faults import check_failed
 from toolkit.errors import CheckFailedError, Rejected
 from toolkit.planning.attention_routes import FP8_DTYPES
-from toolkit.planning.worker_report import DRAFT_MODEL, AttentionLayer, LayerKey, WorkerReport, layer_key, report_from
+from toolkit.planning.worker_report import DRAFT_MODEL, AttentionLayer, LayerKey, WorkerReport, layer_key
+from toolkit.serving.report_file import report_from
 from toolkit.views.scales.names import layer_and_kind
 
 Wanted = Mapping[tuple[LayerKey, str], tuple[str, float]]
@@ -37,7 +38,7 @@ def read_reports(folder: Path) -> tuple[WorkerReport, ...]:
     for path in sorted(folder.glob("rank*.json")):
         try:
             reports.append(report_from(json.loads(path.read_text(encoding="utf-8"))))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise CheckFailedError("a worker's report cannot be read", where=str(path), why=str(error)) from error
     return tuple(sorted(reports, key=lambda report: report.rank))
 
