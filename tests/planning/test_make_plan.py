@@ -326,6 +326,27 @@ def test_a_gpu_that_is_too_small_is_refused_and_one_that_is_nearly_so_warned_of(
     told = {"limits__kv_cache_memory_bytes": 16 * GIB}
     assert "gpu-memory-short" in rules(planned(16 * GIB, **told)), "a cache of 16 GiB alone fills it"
     assert "gpu-memory-short" not in rules(planned(20 * GIB, **told)), "and may then take all of the GPU"
+    budget = planned(20 * GIB, **told).budget
+    assert "gpu-memory-short" in rules(planned(budget.total() - 1, **told))
+    assert "gpu-memory-short" not in rules(planned(budget.total(), **told)), "to the byte"
+    assert "gpu-memory-tight" in rules(planned(budget.most() - 1, **told))
+    assert "gpu-memory-tight" not in rules(planned(budget.most(), **told))
+
+
+def test_what_profiling_may_find_is_told_from_the_least_to_the_most():
+    def planned(memory: int) -> Plan:
+        return plan(cases.on_v100(hardware__gpu_memory_bytes=memory), machine=cases.gpu_machine())
+
+    made = planned(32 * GIB)
+    share = cases.on_v100().limits.gpu_memory_utilization
+    rooms = [(int(32 * GIB * share) - taken) / GIB for taken in (made.budget.most(), made.budget.total())]
+    assert f"at most {rooms[0]:.2f} to {rooms[1]:.2f} GiB" in finding(made, "capacity-estimate").message
+    assert "at most 0.00 to 0.00 GiB for the cache: 0 to 0 tokens" in finding(planned(1), "capacity-estimate").message
+
+
+def test_a_table_that_is_not_there_may_be_kept_anywhere():
+    config = cases.on_v100(limits__ngram_embedding=EmbeddingPlace.disk)
+    assert "embedding-on-disk" not in rules(plan(config, machine=cases.gpu_machine()))
 
 
 def ngram(place: str, **changes) -> Plan:

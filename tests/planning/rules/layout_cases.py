@@ -357,14 +357,21 @@ CASES = [
                 "the model takes images, whose encoder needs room that a 16 GB card hardly has",
                 "set engine.extra_arguments=[--language-model-only] to serve text alone, or plan a shorter context",
             ),
-            images(size, ["--other"]),
+            images(size, extra),
             checkpoint,
             gpus,
         )
-        for size, checkpoint in (
-            (16935550976, hybrid()),
-            (1, llama(architectures=["LlamaForCausalLM"], vision_config=VISION)),
-            (17 * 10**9 - 1, llama(architectures=["LlavaForConditionalGeneration"])),
+        for size, checkpoint, extra in (
+            (16935550976, hybrid(), ["--other"]),
+            (1, llama(architectures=["LlamaForCausalLM"], vision_config=VISION), []),
+            (17 * 10**9 - 1, llama(architectures=["LlavaForConditionalGeneration"]), []),
+            (1, hybrid(), ["--limit-mm-per-prompt", '{"image": 4}']),
+            (1, hybrid(), ['--limit-mm-per-prompt={"image": {"count": 1}}']),
+            (1, hybrid(), ['--limit-mm-per-prompt={"video": 0}']),
+            (1, hybrid(), ["--limit-mm-per-prompt=0"]),
+            (1, hybrid(), ["--limit-mm-per-prompt={"]),
+            (1, hybrid(), ["--limit-mm-per-prompt"]),
+            (1, hybrid(), ["--limit-mm-per-prompt.image", "2"]),
         )
     ),
     *(
@@ -375,6 +382,8 @@ CASES = [
             (images(extra=["--language-model-only"]), hybrid()),
             (images(extra=["--limit-mm-per-prompt", '{"image": 0}']), hybrid()),
             (images(extra=['--limit-mm-per-prompt={"image": 0}']), hybrid()),
+            (images(extra=['--limit-mm-per-prompt={"image": {"count": 0}}']), hybrid()),
+            (images(extra=["--limit-mm-per-prompt.image", "0"]), hybrid()),
             (images(), llama()),
             (images(0), NOTHING),
             (images(extra=["--language-model-only"]), NOTHING),

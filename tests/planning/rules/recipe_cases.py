@@ -122,5 +122,31 @@ CASES = [
         config(limits__max_model_len=65),
         cases.facts(config={"max_position_embeddings": 9, "text_config": {"max_position_embeddings": 64}}),
     ),
+    *(
+        Case(
+            "context-too-long",
+            (
+                "limits.max_model_len",
+                f"{most + 1} tokens are asked for and the model has positions for {most}",
+                f"use limits.max_model_len={most}; prompt and output together must fit into it",
+            )
+            if more
+            else None,
+            config(limits__max_model_len=most + more),
+            cases.facts(config={"max_position_embeddings": 64} | rope),
+        )
+        for more in (0, 1)
+        for most, rope in (
+            (256, {"rope_scaling": {"type": "linear", "factor": 4}}),
+            (96, {"rope_parameters": {"rope_type": "dynamic", "factor": 1.5}, "rope_scaling": {"factor": 9}}),
+            (128, {"rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 2.0}}}),
+            (64, {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4}}),
+            (64, {"rope_scaling": {"rope_type": "yarn", "factor": 4.0}}),
+            (64, {"rope_scaling": {"rope_type": "linear", "factor": 8.0}, "model_type": "gemma3_text"}),
+            (64, {"rope_scaling": {"rope_type": "linear", "factor": float("inf")}}),
+            (64, {"rope_scaling": {"rope_type": "linear", "factor": "4"}}),
+            (64, {"rope_scaling": [4]}),
+        )
+    ),
 ]
 SEVERITIES = {"checkpoint-not-here-yet": Severity.info, "declared-differs": Severity.warn}

@@ -25,7 +25,6 @@ PLANNED = {
 """Arguments that the plan writes itself, and the options that they come from."""
 SMALL_GPU = 17 * 10**9
 """Bytes above those of a 16 GB card, and below those of the next larger one."""
-WITHOUT_IMAGES = ("--language-model-only", "--limit-mm-per-prompt")
 LARGEST_GRAPH = 512
 """Rows of the largest graph that vLLM captures by itself."""
 
@@ -114,7 +113,14 @@ def takes_images(geometry: ModelGeometry) -> bool:
 
 
 def _without_images(arguments: Sequence[str]) -> bool:
-    return any(argument.partition("=")[0] in WITHOUT_IMAGES for argument in arguments)
+    """Whether the arguments keep images out; a limit that lets some in needs the encoder as much as none does."""
+    if "--language-model-only" in arguments or value_of(arguments, "--limit-mm-per-prompt.image") == "0":
+        return True
+    try:
+        limits = json.loads(value_of(arguments, "--limit-mm-per-prompt") or "null")
+    except ValueError:
+        return False  # the engine refuses it by itself
+    return isinstance(limits, dict) and limits.get("image") in (0, {"count": 0})
 
 
 RULES = (

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from typing import Any
 
 from toolkit.checkpoint.differences import declared_differences
 from toolkit.config.schema.checkpoint import SourceKind
@@ -12,6 +15,8 @@ from toolkit.planning.plan import Severity
 from toolkit.planning.rules.parallelism import text_config
 from toolkit.planning.rules.rule import Context, Problem, Rule, unknown
 
+SCALED_ALREADY = ("su", "longrope", "llama3", "yarn", "deepseek_yarn", "deepseek_llama_scaling")
+"""Rotary embeddings whose factor is in max_position_embeddings already; vLLM multiplies it with any other's."""
 SHOWN = 3
 """Differences that one message names."""
 
@@ -68,16 +73,32 @@ def model_name(context: Context) -> Iterator[Problem]:
 
 def context_too_long(context: Context) -> Iterator[Problem]:
     """A model answers nonsense beyond the positions that it was trained for."""
-    longest = text_config(context.checkpoint.config).get("max_position_embeddings")
+    text = text_config(context.checkpoint.config)
+    longest = text.get("max_position_embeddings")
     asked = context.config.limits.max_model_len
     if not isinstance(longest, int):
         yield unknown("limits.max_model_len", "config.json does not say for how many positions the model was trained")
-    elif asked > longest:
+        return
+    longest = int(longest * _stretch(text))
+    if asked > longest:
         yield Problem(
             "limits.max_model_len",
             f"{asked:,} tokens are asked for and the model has positions for {longest:,}",
             f"use limits.max_model_len={longest}; prompt and output together must fit into it",
         )
+
+
+def _stretch(text: Mapping[str, Any]) -> Fraction:
+    """By how much a model's rotary embedding stretches its positions; 1 where it does not."""
+    found = Fraction(1)
+    rope = text.get("rope_parameters") or text.get("rope_scaling")
+    if not isinstance(rope, Mapping) or "gemma3" in str(text.get("model_type")):
+        return found
+    for part in (rope, *rope.values()):  # one for all layers, or one for each kind of layer
+        if isinstance(part, Mapping) and part.get("rope_type", part.get("type")) not in SCALED_ALREADY:
+            factor = part.get("factor")
+            found = Fraction(factor) if isinstance(factor, int | float) and abs(factor) < math.inf else found
+    return found
 
 
 RULES = (
