@@ -178,6 +178,7 @@ def test_a_cache_that_no_request_fits_into_is_refused_with_the_number_that_would
         {"speculative__method": "eagle", "speculative__tokens": 3},
         {"limits__block_size": -1},
         {"limits__kv_cache_memory_bytes": -1},
+        {"limits__gpu_memory_utilization": 1.5},
     ],
     ids=str,
 )
@@ -227,6 +228,9 @@ models = st.dictionaries(
 @settings(max_examples=300, deadline=None)
 @given(configurations, models)
 @example({"engine__name": EngineName.v100}, {"architectures": True})
+@example({"engine__name": EngineName.v100, "limits__gpu_memory_utilization": 1e304}, {})
+@example({"engine__name": EngineName.v100, "limits__gpu_memory_utilization": float("-inf")}, {})
+@example({"engine__name": EngineName.v100, "limits__gpu_memory_utilization": float("nan")}, {})
 def test_whatever_is_configured_a_plan_is_made_or_an_error_of_ours_raised(changes, keys):
     made = plan(cases.config(**changes), cases.facts(config={**cases.LLAMA, **keys}))
     json.dumps(made.to_json())

@@ -178,6 +178,10 @@ CASES = [
             (on_v100(limits__gpu_memory_utilization=1.0, **TWO), 34072428544),
             (on_v100(limits__gpu_memory_utilization=0.85, **TWO), int(28.15 * 2**30)),
             (config(**TWO), 0),
+            *(
+                (on_v100(limits__gpu_memory_utilization=float(share), **TWO), 0)
+                for share in ("1.5", "inf", "-inf", "nan")
+            ),
         )
     ),
     Case("gpu-memory-taken", None, on_v100(), machine=gpus(gpus=())),

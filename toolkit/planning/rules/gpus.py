@@ -148,7 +148,7 @@ def gpus_differ(context: Context) -> Iterator[Problem]:
 def gpu_memory_taken(context: Context) -> Iterator[Problem]:
     """The engine asks for its share of a GPU's whole memory, and starts only where that much is free."""
     share = context.config.limits.gpu_memory_utilization
-    if not on_gpu(context):
+    if not on_gpu(context) or not abs(share) <= 1:  # utilization-range says so
         return
     for gpu in ranks_gpus(context):
         asked = math.ceil(gpu.memory_bytes * share)

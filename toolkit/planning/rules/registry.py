@@ -45,7 +45,14 @@ SIZED_RULES: frozenset[Rule] = frozenset(rule for module in SIZED_MODULES for ru
 DOCTOR_RULES: tuple[Rule, ...] = tuple(rule for module in DOCTOR_MODULES for rule in module.RULES)
 ALL_RULES = (*RULES, *DOCTOR_RULES)
 MEANINGLESS = frozenset(
-    {"sizes-positive", "speculative-unknown", "kv-dtype-ambiguous", "kv-dtype-unknown", "engine-dtype-unknown"}
+    {
+        "sizes-positive",
+        "utilization-range",
+        "speculative-unknown",
+        "kv-dtype-ambiguous",
+        "kv-dtype-unknown",
+        "engine-dtype-unknown",
+    }
 )
 """Rules which, broken, leave a value that no size can be computed from."""
 
