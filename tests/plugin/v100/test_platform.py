@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _ctypes
 import json
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,30 @@ def test_a_missing_library_ends_the_process_with_the_way_to_build_it(run: Run, t
         "RuntimeError: engine=v100 cannot start: the native library is not built: "
         "invoke build, or install a wheel that it made"
     )
+
+
+@pytest.mark.parametrize("foreign", [False, True], ids=["damaged", "another library"])
+def test_a_library_that_is_not_ours_ends_the_process_with_one_sentence(
+    run: Run, tmp_path: Path, *, foreign: bool
+) -> None:
+    library = tmp_path / "toolkit/native/volta_native.so"
+    library.parent.mkdir(parents=True)
+    library.write_bytes(Path(_ctypes.__file__).read_bytes() if foreign else b"\x7fELF" + bytes(100))
+    answer = run("refused", str(tmp_path), VOLTA_TEST_GPUS="7.0")
+    assert answer.returncode == 1
+    last = answer.stderr.splitlines()[-1]
+    assert last.startswith(
+        f"RuntimeError: engine=v100 cannot start: the native library {library} is not this toolkit's ("
+    )
+    assert last.endswith("): invoke build")
+
+
+def test_a_library_without_an_operator_is_told_with_its_name(run: Run) -> None:
+    answer = run("stale", VOLTA_TEST_GPUS="7.0")
+    assert answer.returncode == 1
+    last = answer.stderr.splitlines()[-1]
+    assert last.startswith("RuntimeError: engine=v100 cannot start: the native library ")
+    assert last.endswith(" is of another version, without rms_norm, silu_and_mul: invoke build")
 
 
 def test_two_platforms_that_are_active_are_an_error_of_vllm(run: Run, tmp_path: Path) -> None:

@@ -45,6 +45,14 @@ def define_upstream_operators() -> Definitions:
     return Definitions(tuple(libraries.values()), called)
 
 
+def missing_operators() -> tuple[str, ...]:
+    """Operators of ours that upstream's names need and the loaded library has not, as a stale one."""
+    import torch
+
+    needed = {each.name for each in schemas.read() if state_of(each).kind is Kind.native}
+    return tuple(sorted(name for name in needed if not hasattr(torch.ops.volta, name)))
+
+
 def _implement(library: Any, schema: Schema, state: State, called: set[str]) -> None:
     """Ours on the devices that it knows; fixed answers and refusals whatever the arguments are."""
     if state.kind is Kind.native:

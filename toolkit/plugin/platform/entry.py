@@ -64,11 +64,18 @@ def _found(environment: Mapping[str, str], *, demanded: bool) -> Found:
 
 
 def _library_error() -> str | None:
+    """Why our operators cannot be used, with the way out; the library that is found is loaded for it."""
     from toolkit.errors import ToolkitError
     from toolkit.native import library
+    from toolkit.plugin.operators.define import missing_operators
 
     try:
-        library.find()
+        path = library.load()
     except ToolkitError as error:
         return f"{error.what}: {error.fix}"
+    except (OSError, RuntimeError) as error:  # damaged, or its operators are others than this toolkit's
+        said = str(error).partition("\n")[0]
+        return f"the native library {library.find()} is not this toolkit's ({said}): invoke build"
+    if missing := missing_operators():
+        return f"the native library {path} is of another version, without {', '.join(missing)}: invoke build"
     return None
