@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from toolkit.config.composed import Composed
 from toolkit.config.schema.verbs import Output, RunsConfig
+from toolkit.display.columns import in_columns
 from toolkit.errors import CheckFailedError
 from toolkit.runs.folder import runs_root
 from toolkit.runs.listing import Runs, Seen, choose, look
@@ -47,8 +48,7 @@ def table(runs: Sequence[Seen]) -> list[str]:
         state = seen.state
         since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(state.since))
         rows.append((seen.folder.name, _verdict(seen), since, state.model, state.address, str(state.serve.pid)))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return in_columns(rows)
 
 
 def _verdict(seen: Seen) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from toolkit.display.columns import in_columns
 from toolkit.display.plan_text import MARKS, gib, value_text
 from toolkit.planning.compare import Changed, Comparison
 from toolkit.planning.plan import Severity
@@ -59,13 +60,7 @@ def render(found: Comparison) -> str:
 
 def _text(block: Block, found: Comparison) -> str:
     rows = [(block.name, found.this, found.other, ""), *((f"  {name}", *cells) for name, *cells in block.rows)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join("  ".join(_aligned(row, widths, block.numbers)).rstrip() for row in rows)
-
-
-def _aligned(row: Sequence[str], widths: Sequence[int], numbers: bool) -> Iterator[str]:
-    for column, (cell, width) in enumerate(zip(row, widths, strict=True)):
-        yield cell.rjust(width) if numbers and column in (1, 2) else cell.ljust(width)
+    return "\n".join(in_columns(rows, (1, 2) if block.numbers else ()))
 
 
 def _gain(item: Changed) -> str:

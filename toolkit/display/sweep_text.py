@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 
+from toolkit.display.columns import in_columns
 from toolkit.display.plan_text import gib
 from toolkit.planning.plan import Plan
 from toolkit.planning.sweep import Row, refused_in_all, swept
@@ -16,17 +17,10 @@ def table(rows: Sequence[Row]) -> list[str]:
     keys, common = swept(rows), refused_in_all(rows)
     cells = [(*keys, *NUMBERS, "verdict")]
     cells += [(*(row.overrides.get(key, "") for key in keys), *_row(row, common)) for row in rows]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    numbers = range(len(keys), len(keys) + len(NUMBERS))
-    lines = ["  ".join(_aligned(line, widths, numbers)).rstrip() for line in cells]
+    lines = in_columns(cells, range(len(keys), len(keys) + len(NUMBERS)))
     if common and len(rows) > 1:
         lines += ["", f"refused in all of them: {', '.join(common)}"]
     return lines
-
-
-def _aligned(cells: Sequence[str], widths: Sequence[int], right: Collection[int]) -> Iterator[str]:
-    for column, (cell, width) in enumerate(zip(cells, widths, strict=True)):
-        yield cell.rjust(width) if column in right else cell.ljust(width)
 
 
 def _row(row: Row, common: Collection[str]) -> tuple[str, ...]:
