@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 
@@ -26,6 +27,7 @@ class Schema:
         return f"{self.name}{self.signature}"
 
 
+@cache
 def read() -> tuple[Schema, ...]:
     """All schemas, in the order of the file."""
     return tuple(_parse(Path(__file__).with_name("schemas.txt").read_text(encoding="utf-8")))
