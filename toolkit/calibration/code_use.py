@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from toolkit.calibration.distribution import E4M3_MAX, E4M3_NORMAL, Distribution
+from toolkit.calibration.distribution import E4M3_NORMAL, Distribution
+from toolkit.views.scales.float32 import E4M3_MAX
 
 
 @dataclass(frozen=True)

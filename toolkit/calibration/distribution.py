@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from toolkit.planning.kv_measurement import NOT_FINITE, Tally, lower_edge
+from toolkit.views.scales.float32 import E4M3_MAX
 
-E4M3_MAX = 448.0
 E4M3_NORMAL = 2.0**-6
 """The smallest quotient with all of E4M3's four significant bits; those below lie 2^-9 apart."""
 E4M3_LOST = 2.0**-10

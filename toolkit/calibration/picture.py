@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from toolkit.calibration.distribution import E4M3_MAX
 from toolkit.calibration.report import Calibration
 from toolkit.calibration.result import MeasuredScale
 from toolkit.calibration.svg import Panel, Series, document, text
+from toolkit.views.scales.float32 import E4M3_MAX
 
 PICTURE_FILE = "calibration.svg"
 K_COLOR, V_COLOR = "#1668b8", "#d9730d"

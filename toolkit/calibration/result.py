@@ -11,10 +11,7 @@ from toolkit.errors import Rejected
 from toolkit.planning.kv_measurement import Measurement
 from toolkit.planning.worker_report import LayerKey, layer_key
 from toolkit.views.scales.float32 import scale_fault, scale_of
-from toolkit.views.scales.names import ScaleNames, layer_and_kind
-
-Place = tuple[LayerKey, str]
-"""A layer, and `k` or `v`."""
+from toolkit.views.scales.names import Place, ScaleNames, place_of
 
 
 @dataclass(frozen=True)
@@ -59,7 +56,7 @@ def measured_scales(
     not those of the checkpoint; each is named.
     """
     by_half = [_by_place(half) for half in halves]
-    wanted = {place: name for name in names.target | (names.draft if drafts else set()) if (place := _place(name))}
+    wanted = {place: name for name in names.target | (names.draft if drafts else set()) if (place := place_of(name))}
     faults = [*_unnamed(by_half, wanted), *_unmeasured(by_half, wanted)]
     if not faults:
         found = [_scale(name, place, by_half) for place, name in sorted(wanted.items())]
@@ -79,11 +76,6 @@ def _by_place(measurements: Iterable[Measurement]) -> Mapping[Place, Distributio
             if key is not None:
                 gathered.setdefault((key, tally.kind), []).append(Distribution(tally.largest, tally.bins))
     return {place: merged(parts) for place, parts in gathered.items()}
-
-
-def _place(name: str) -> Place | None:
-    key, numbered = layer_key(name), layer_and_kind(name)
-    return (key, numbered[1]) if key is not None and numbered is not None else None
 
 
 def _scale(name: str, place: Place, by_half: Sequence[Mapping[Place, Distribution]]) -> MeasuredScale:

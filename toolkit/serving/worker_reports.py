@@ -10,11 +10,11 @@ from pathlib import Path
 from toolkit.checkpoint.faults import check_failed
 from toolkit.errors import CheckFailedError, Rejected
 from toolkit.planning.attention_routes import FP8_DTYPES
-from toolkit.planning.worker_report import DRAFT_MODEL, AttentionLayer, LayerKey, WorkerReport, layer_key
+from toolkit.planning.worker_report import DRAFT_MODEL, AttentionLayer, WorkerReport, layer_key
 from toolkit.serving.report_file import report_from
-from toolkit.views.scales.names import layer_and_kind
+from toolkit.views.scales.names import Place, place_of
 
-Wanted = Mapping[tuple[LayerKey, str], tuple[str, float]]
+Wanted = Mapping[Place, tuple[str, float]]
 """Each scale's name and value, by its layer and `k` or `v`."""
 NO_PLUGIN = "the engine's workers left no report: is volta-toolkit installed beside vLLM?"
 
@@ -59,7 +59,7 @@ def check_scales(reports: Sequence[WorkerReport], expected: ExpectedScales, wher
     """
     if not expected.scales:
         return
-    wanted = {place: (name, value) for name, value in expected.scales.items() if (place := _place(name)) is not None}
+    wanted = {place: (name, value) for name, value in expected.scales.items() if (place := place_of(name)) is not None}
     layers = [layer for report in reports for layer in report.layers if not layer.name.startswith(DRAFT_MODEL)]
     faults = list(_absent(reports)) or [
         *(fault for layer in layers for fault in _layer_faults(layer, wanted, strict=expected.strict)),
@@ -68,12 +68,6 @@ def check_scales(reports: Sequence[WorkerReport], expected: ExpectedScales, wher
     if faults:
         fix = "calibrate this checkpoint again, or serve with overlay=none"
         raise check_failed(tuple(dict.fromkeys(faults)), where=str(where), fix=fix)
-
-
-def _place(name: str) -> tuple[LayerKey, str] | None:
-    """The layer and `k` or `v` that a scale's name means."""
-    key, numbered = layer_key(name), layer_and_kind(name)
-    return (key, numbered[1]) if key is not None and numbered is not None else None
 
 
 def _absent(reports: Sequence[WorkerReport]) -> Iterator[Rejected]:

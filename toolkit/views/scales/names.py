@@ -7,11 +7,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from toolkit.errors import CheckFailedError
+from toolkit.planning.worker_report import LayerKey, layer_key
 
 # Any tensor of the K projection marks an attention layer that keeps a KV cache; quantised ones have several.
 _PROJECTION = re.compile(r"(?P<prefix>.+)\.layers\.(?P<layer>[0-9]{1,9})\.self_attn\.(?:k|qkv)_proj\.\w*weight\w*")
 _LAYER = re.compile(r"(?P<prefix>.+)\.layers\.(?P<layer>[0-9]{1,9})\.self_attn\.(?P<kind>[kv])_scale")
 _ENCODERS = ("vision", "visual", "audio")  # their attention keeps no KV cache
+
+Place = tuple[LayerKey, str]
+"""A layer, and `k` or `v`."""
 
 
 @dataclass(frozen=True)
@@ -56,3 +60,9 @@ def layer_and_kind(name: str) -> tuple[int, str] | None:
     """The layer's number and `k` or `v` of a scale's name; None for any other name."""
     match = _LAYER.fullmatch(name)
     return (int(match["layer"]), match["kind"]) if match else None
+
+
+def place_of(name: str) -> Place | None:
+    """The layer and `k` or `v` that a scale's name means, as the engine's layers are named; None for any other name."""
+    key, numbered = layer_key(name), layer_and_kind(name)
+    return (key, numbered[1]) if key is not None and numbered is not None else None
