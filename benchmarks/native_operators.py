@@ -86,9 +86,14 @@ def _eager_add_norm(x: Tensor, residual: Tensor, weight: Tensor) -> Tensor:
     return _eager_norm(residual, weight)
 
 
-def _eager_silu(x: Tensor) -> Tensor:
+def _eager_clamped(x: Tensor) -> Tensor:
     gate, up = x.chunk(2, dim=-1)
-    return functional.silu(gate) * up
+    return functional.silu(gate.clamp(max=7.0)) * up.clamp(-7.0, 7.0)
+
+
+def _eager_swigluoai(x: Tensor) -> Tensor:
+    gate, up = x[..., ::2].clamp(max=7.0), x[..., 1::2].clamp(-7.0, 7.0)
+    return (up + 1) * gate * torch.sigmoid(1.702 * gate)
 
 
 def _eager_write(x: Tensor, cache: Tensor, slots: Tensor, scale: Tensor) -> None:
@@ -140,16 +145,27 @@ def norm_work(rows: int, columns: int) -> list[Work]:
     ]
 
 
-def silu_work(rows: int, columns: int) -> Work:
-    """silu_and_mul."""
+def activation_work(rows: int, columns: int) -> Iterator[Work]:
+    """Gated activations: halves side by side in both orders, clamped ones, and pairs of neighbours."""
     x = torch.randn(rows, 2 * columns, device="cuda").half()
     out = torch.empty(rows, columns, dtype=HALF, device="cuda")
-    return Work(
-        f"silu_and_mul {rows}x{columns}",
-        3 * out.nbytes,
-        lambda: torch.ops.volta.silu_and_mul(out, x),
-        lambda: _eager_silu(x),
-    )
+    left, right = x.chunk(2, dim=-1)
+    ops = torch.ops.volta
+    versions: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
+        "silu_and_mul": (lambda: ops.silu_and_mul(out, x), lambda: functional.silu(left) * right),
+        "mul_and_silu": (lambda: ops.mul_and_silu(out, x), lambda: left * functional.silu(right)),
+        "fatrelu_and_mul": (
+            lambda: ops.fatrelu_and_mul(out, x, 0.5),
+            lambda: functional.threshold(left, 0.5, 0.0) * right,
+        ),
+        "silu_and_mul_with_clamp": (
+            lambda: ops.silu_and_mul_with_clamp(out, x, 7.0),
+            lambda: _eager_clamped(x),
+        ),
+        "swigluoai_and_mul": (lambda: ops.swigluoai_and_mul(out, x), lambda: _eager_swigluoai(x)),
+    }
+    for name, (ours, eager) in versions.items():
+        yield Work(f"{name} {rows}x{columns}", 3 * out.nbytes, ours, eager)
 
 
 def cache_work(tokens: int, heads: int, width: int) -> list[Work]:
@@ -408,7 +424,7 @@ def works() -> Iterator[Work]:
     yield from norm_work(32768, 5120)
     yield norm_work(262144, 128)[0]
     yield gemma_work(16384, 8192)
-    yield silu_work(16384, 8704)
+    yield from activation_work(16384, 8704)
     yield from cache_work(262144, 4, 256)
     yield rotary_work(65536, 24, 128)
     yield from merge_work(65536, 12, 256)
