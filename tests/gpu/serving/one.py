@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import re
 import sys
 import traceback
 from dataclasses import dataclass
@@ -11,6 +12,13 @@ from tests.gpu.serving import judge, smollm2, speed
 from tests.gpu.serving.cases import CASES
 from tests.gpu.serving.checks import EXTRA
 from tests.gpu.serving.server import Served, refusal
+
+MEMORY = {
+    "weights": r"Model loading took ([\d.]+) GiB",
+    "graphs": r"Graph capturing finished in \d+ secs, took (-?[\d.]+) GiB",
+    "free_at_first": r"Initial free memory ([\d.]+) GiB",
+    "left_for_the_cache": r"Available KV cache memory: (-?[\d.]+) GiB",
+}
 
 
 @dataclass(frozen=True)
@@ -48,6 +56,7 @@ def served(case, place):
         answers = [] if case.against == "cpu" else judge.ask(client, case)
         found = smollm2.against_record(client, case.kv) if case.against == "cpu" else {}
         record["checks"] = {name: EXTRA[name](client) for name in case.checks}
+    record["memory_gib"] = memory(Path(server.document["log"]).read_text(errors="replace"))
     record |= summary(server.receipt) | {"exit_code": server.exit_code}
     return record | (found or judge.judged(case, answers, place.models))
 
@@ -76,6 +85,12 @@ def summary(receipt):
         "capacity": receipt.get("capacity"),
         "timings": rounded(receipt["timings"]),
     }
+
+
+def memory(log):
+    """GiB that vLLM's workers say they took, one number for each that differs."""
+    found = {what: sorted({float(gib) for gib in re.findall(line, log)}) for what, line in MEMORY.items()}
+    return {what: gib for what, gib in found.items() if gib}
 
 
 def rounded(timings):
