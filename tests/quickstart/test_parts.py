@@ -10,7 +10,7 @@ import pytest
 from scikit_build_core.build._editable import package_search_dirs
 
 from toolkit.setup import lock, space
-from toolkit.setup.__main__ import command
+from toolkit.setup.__main__ import command, needs
 from toolkit.setup.causes import NO_BUILD, cause, package
 from toolkit.setup.progress import Progress
 from toolkit.setup.stamp import python_version
@@ -139,6 +139,21 @@ def test_serve_with_a_recipe_keeps_it(argument: str) -> None:
 def test_other_verbs_get_no_recipe() -> None:
     assert command("plan", ["a=1"]) == ["-P", "-m", "toolkit.plan", "a=1"]
     assert command("test", ["-k", "x"]) == ["-m", "pytest", "-k", "x"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ([], False),
+        (["-q"], False),
+        (["-k", "memory", "-m", "not engine"], False),
+        (["tests"], True),
+        (["-q", "tests/conftest.py::test_x"], True),
+        (["tests/test_mistyped.py"], True),
+    ],
+)
+def test_only_named_tests_leave_the_v100_environment_as_it_is(arguments: list[str], named: bool) -> None:
+    assert needs("test", arguments) == [("cpu", "test"), *([] if named else [("v100", "v100")])]
 
 
 @pytest.mark.parametrize(

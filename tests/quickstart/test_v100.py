@@ -60,12 +60,20 @@ def test_the_last_engine_named_is_the_one(v100: Checkout) -> None:
 
 
 def test_the_whole_suite_has_both_environments_and_runs_in_the_first(checkout: Checkout) -> None:
-    result = checkout.run("test")
+    result = checkout.run("test", "-q")  # an option names no tests
     assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)["arguments"] == ["-q"]
     assert json.loads(result.stdout)["venv"] == str(checkout.root / ".venv")
     assert (checkout.root / ".venv/.installed-test").exists()
     assert (checkout.root / ".venv-v100/.installed-v100").exists()
     assert checkout.run("test").stderr == ""
+
+
+def test_files_that_are_named_take_the_environment_as_it_is_and_the_output_says_so(installed: Checkout) -> None:
+    result = installed.run("test", "-q", "toolkit")
+    assert json.loads(result.stdout)["arguments"] == ["-q", "toolkit"]
+    assert not (installed.root / ".venv-v100").exists()
+    assert "no .venv-v100: tests of engine=v100 are skipped (./quickstart setup engine=v100 for them)" in result.stderr
 
 
 def test_a_torch_without_code_for_sm_70_is_refused(v100: Checkout) -> None:

@@ -9,7 +9,7 @@ import shutil
 import signal
 import sys
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 
@@ -18,13 +18,14 @@ if not __package__:  # started by ./quickstart, before anything is installed
     sys.path.insert(0, str(ROOT))
 
 from toolkit.errors import CheckFailedError, ConfigurationError, ToolkitError  # noqa: E402
+from toolkit.setup import stamp  # noqa: E402
 from toolkit.setup.install import ensure  # noqa: E402
 from toolkit.setup.place import VENVS, Place  # noqa: E402
 from toolkit.setup.progress import say  # noqa: E402
 
 USAGE = """\
 usage: ./quickstart serve [OVERRIDE...]     serve a model; SmolLM2 on the CPU where no +recipe=NAME is given
-       ./quickstart test [PYTEST ARGUMENT...]   ruff, mypy and the whole test suite, or what the arguments name
+       ./quickstart test [PYTEST ARGUMENT...]   ruff, mypy and the whole test suite, or the files that are named
        ./quickstart setup [engine=cpu|v100]     install only
        ./quickstart VERB [ARGUMENT...]      any other verb: {verbs}
 
@@ -89,13 +90,28 @@ def setup_only(arguments: Sequence[str]) -> None:
             raise ConfigurationError(f"setup does not know {argument!r}", fix=f"./quickstart setup {known}")
 
 
+def named_tests(arguments: Sequence[str]) -> list[str]:
+    """The files and folders of the suite that pytest's arguments name; an option, or what it is set to, names none."""
+    paths = (argument.partition("::")[0] for argument in arguments if not argument.startswith("-"))
+    return [path for path in paths if path.endswith(".py") or (ROOT / path).exists()]
+
+
+def left_out() -> Iterator[str]:
+    """What the tests that are about to run will skip for want of something, each with the way to it."""
+    if shutil.which("c++") is None:
+        yield "no C++ compiler: tests that build the native library are skipped (apt-get install g++ for them)"
+    v100 = Place(ROOT, "v100")
+    if not stamp.valid(v100, "v100"):
+        yield f"no {v100.venv.name}: tests of engine=v100 are skipped (./quickstart setup engine=v100 for them)"
+
+
 def needs(verb: str, arguments: Sequence[str]) -> list[tuple[str, str]]:
     """(engine, set) of each environment that a command needs; it runs in the first.
 
-    The whole test suite looks into the V100's environment too; tests that are named take it as they find it.
+    The test suite looks into the V100's environment too; files of it that are named take it as they find it.
     """
     if verb == "test":
-        return [("cpu", "test"), *([] if arguments else [("v100", "v100")])]
+        return [("cpu", "test"), *([] if named_tests(arguments) else [("v100", "v100")])]
     chosen = next((ENGINES[argument] for argument in reversed(arguments) if argument in ENGINES), "cpu")
     return [(chosen, chosen)]
 
@@ -135,8 +151,8 @@ def run(arguments: Sequence[str]) -> int:
         say(f"ready: {place.python}")
         return 0
     if verb == "test":
-        if shutil.which("c++") is None:
-            say("no C++ compiler: tests that build the native library are skipped (apt-get install g++ for them)")
+        for what in left_out():
+            say(what)
         os.chdir(ROOT)
     become(place, command(verb, rest))
     return 1
