@@ -51,6 +51,7 @@ def build_wheel(root: Path, output: Path, *, cache: Path, jobs: int = 0) -> Path
             why="the host part of the native library is C++17",
             fix="apt-get install g++",
         )
+    root, output, cache = root.resolve(), output.resolve(), cache.resolve()  # the compiler runs in other folders
     folder = root / "build" / "native"
     folder.mkdir(parents=True, exist_ok=True)
     output.mkdir(parents=True, exist_ok=True)
