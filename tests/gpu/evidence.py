@@ -1,8 +1,8 @@
 """All that this checkout can show on a GPU, into one folder: python3 tests/gpu/evidence.py FOLDER [--sanitizer PATH].
 
 It needs Python, torch, a driver and build/native/volta_native.so. Each step prints as it goes, and writes its JSON as
-it goes, too; a step that fails does not keep the next ones from running. `--steps` takes some of them, `--part 1/3` a
-share of the checks under compute-sanitizer, which take minutes.
+it goes, too; a step that fails does not keep the next ones from running. `--steps` takes some of them, and `--jobs` is
+how many processes share the checks under compute-sanitizer, which take minutes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def command(step: str, args: argparse.Namespace) -> list[str]:
         "calls": ["benchmarks/native_calls.py"],
         "checks": ["tests/gpu/run.py"],
         "bandwidth": ["benchmarks/native_operators.py"],
-        "sanitize": ["tests/gpu/sanitize.py", "--tool", *args.tool, "--part", args.part, *sanitizer],
+        "sanitize": ["tests/gpu/sanitize.py", "--tool", *args.tool, "--jobs", args.jobs, *sanitizer],
     }
     return [sys.executable, "-u", *programs[step], "--json", str(args.folder.resolve() / f"{step}.json")]
 
@@ -35,7 +35,7 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--steps", nargs="+", choices=STEPS, default=list(STEPS))
     parser.add_argument("--tool", nargs="+", default=["memcheck", "racecheck"])
-    parser.add_argument("--part", default="1/1")
+    parser.add_argument("--jobs", default="4")
     parser.add_argument("--sanitizer", help="path of compute-sanitizer")
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)

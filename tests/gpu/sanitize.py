@@ -4,7 +4,7 @@ memcheck finds accesses outside of an allocation and misaligned ones, racecheck 
 wrong barriers. Only our kernels are watched. Each tool must first find the fault of a kernel made for it (canary.py),
 and then say how many errors it saw in the checks; a run without both counts as failed. Every tensor gets an allocation
 of its own, so that no access hides in torch's pool; CUDA graphs cannot be captured then, and are left out, as is what
-takes minutes under the tools.
+takes minutes under the tools. `--jobs` processes share a tool's checks: the tools keep a processor busy, not the GPU.
 
 The tool comes with CUDA, or from PyPI: nvidia-cuda-sanitizer-api==13.0.85 for a CUDA 13.0 driver,
 nvidia-cuda-sanitizer-api-cu12 for older ones.
@@ -22,14 +22,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 LEFT_OUT = ("graph", "compiled", "many-elements", "weak_ref")
 """weak_ref_tensor launches nothing, and its check of a storage's end does not hold without torch's pool."""
 FOUND = 99
+MACHINE = ("gpu", "capability", "driver", "torch", "python", "commit", "dirty", "library_sha256", "kernels_sha256")
+"""What the record takes over from those of the checks, with the digests of the device code."""
 SUMMARY = re.compile(r"^=+ (?:ERROR|RACECHECK) SUMMARY: (\d+) .*$", re.MULTILINE)
 
 
@@ -45,6 +48,32 @@ class Outcome:
     errors: int | None
     seconds: int
     faults: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one process's share of the checks came to: the tool's words on it, and the checks' own record."""
+
+    code: int
+    told: str
+    record: dict[str, Any]
+
+    @property
+    def errors(self) -> int | None:
+        """How many errors the tool's summaries count, None without any: one comes from each process on the GPU."""
+        counts = [int(count) for count in SUMMARY.findall(self.told)]
+        return sum(counts) if counts else None
+
+    def faults(self) -> list[str]:
+        """Why it counts as failed."""
+        faults = [f"{name} fails" for name in self.record["failures"]]
+        if not (self.record["complete"] and self.record["checks"]):
+            faults.append("the checks did not come to their end")
+        if self.errors is None:
+            faults.append("it does not say how many errors it saw")
+        elif self.errors:
+            faults.append(f"{self.errors} errors")
+        return faults + ([f"exit status {self.code}"] if self.code and not faults else [])
 
 
 def sanitizer(given: str | None) -> str:
@@ -68,10 +97,9 @@ class Tool:
     name: str
     folder: Path
 
-    def watch(self, script: str, *arguments: str) -> tuple[int, str]:
+    def watch(self, name: str, script: str, *arguments: str) -> tuple[int, str]:
         """Run a script of this folder under the tool: the exit status, and what the tool had to say."""
-        log = self.folder / f"{self.name}-{script}.log"
-        log.unlink(missing_ok=True)
+        log = self.folder / f"{self.name}-{name}.log"
         command = [self.binary, "--tool", self.name, "--kernel-name", "kns=_sm70", "--error-exitcode", str(FOUND)]
         # Asking the driver whether memory is pinned is an API call that may say no: no error of ours.
         command += ["--print-limit", "20", "--target-processes", "all", "--report-api-errors", "no"]
@@ -82,32 +110,40 @@ class Tool:
 
     def finds_its_canary(self) -> bool:
         """Whether it finds the fault that was made for it, where it was made."""
-        code, told = self.watch("canary.py", self.name)
-        return code == FOUND and f"{self.name}_canary_sm70" in told and (errors_in(told) or 0) > 0
+        share = Share(*self.watch("canary", "canary.py", self.name), {})
+        return share.code == FOUND and f"{self.name}_canary_sm70" in share.told and (share.errors or 0) > 0
 
-    def check(self, arguments: Sequence[str]) -> Outcome:
-        """Run the canary and the checks."""
+    def share(self, part: str, seed: int, only: str) -> Share:
+        """Run a part of the checks."""
+        name = part.replace("/", "of")
+        record = self.folder / f"{self.name}-{name}.json"
+        arguments = ["--seed", str(seed), "--only", only, "--part", part, "--skip", *LEFT_OUT, "--json", str(record)]
+        code, told = self.watch(name, "run.py", *arguments)
+        nothing = {"checks": 0, "complete": False, "failures": {}}
+        return Share(code, told, json.loads(record.read_text()) if record.is_file() else nothing)
+
+    def check(self, seed: int, only: str, jobs: int) -> tuple[Outcome, dict[str, Any]]:
+        """Run the canary and the checks: what came of them, and the machine and library that ran them."""
         started = time.monotonic()
         faults = [] if self.finds_its_canary() else ["it does not find the fault that was made for it"]
-        record = self.folder / f"{self.name}.json"
-        record.unlink(missing_ok=True)
-        code, told = self.watch("run.py", *arguments, "--skip", *LEFT_OUT, "--json", str(record))
-        found = json.loads(record.read_text()) if record.is_file() else {"checks": 0, "complete": False, "failures": {}}
-        errors = errors_in(told)
-        print("".join(f"{line}\n" for line in told.splitlines()[:200] if errors != 0), end="")
-        faults += [f"{name} fails" for name in found["failures"]]
-        faults += [] if found["complete"] and found["checks"] else ["the checks did not come to their end"]
-        faults += (
-            ["it does not say how many errors it saw"] if errors is None else [f"{errors} errors"] if errors else []
-        )
-        faults += [f"exit status {code}"] if code and not faults else []
-        return Outcome(self.name, found["checks"], errors, round(time.monotonic() - started), tuple(faults))
+        parts = [f"{part}/{jobs}" for part in range(1, jobs + 1)]
+        with ThreadPoolExecutor(jobs) as pool:
+            shares = list(pool.map(lambda part: self.share(part, seed, only), parts))
+        for share in shares:
+            print("".join(f"{line}\n" for line in share.told.splitlines()[:200] if share.errors != 0), end="")
+            faults += share.faults()
+        counts = [share.errors for share in shares if share.errors is not None]
+        errors = sum(counts) if len(counts) == jobs else None
+        checks = sum(share.record["checks"] for share in shares)
+        machine = {name: shares[0].record.get(name) for name in (*MACHINE, "device_code")}
+        return Outcome(self.name, checks, errors, round(time.monotonic() - started), tuple(faults)), machine
 
 
-def errors_in(told: str) -> int | None:
-    """How many errors a tool's summaries count, None without any: one comes from each process that used a GPU."""
-    counts = [int(count) for count in SUMMARY.findall(told)]
-    return sum(counts) if counts else None
+def version(binary: str) -> str:
+    """What the sanitizer calls itself."""
+    told = subprocess.run([binary, "--version"], capture_output=True, text=True, check=False).stdout
+    found = re.search(r"^Version (\S+)", told, re.MULTILINE)
+    return found[1] if found else "unknown"
 
 
 def main() -> int:
@@ -115,7 +151,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tool", nargs="+", default=["memcheck", "racecheck", "synccheck"])
     parser.add_argument("--only", default="", help="text in the names of the checks")
-    parser.add_argument("--part", default="1/1", help="I/N: every Nth check, from the Ith on")
+    parser.add_argument("--jobs", type=int, default=1, help="processes that share the checks")
     parser.add_argument("--seed", type=int, default=secrets.randbelow(2**31))
     parser.add_argument("--sanitizer", help="path of compute-sanitizer")
     parser.add_argument("--json", type=Path)
@@ -123,13 +159,13 @@ def main() -> int:
     binary, outcomes = sanitizer(args.sanitizer), []
     with tempfile.TemporaryDirectory() as folder:
         for name in args.tool:
-            arguments = ["--seed", str(args.seed), "--only", args.only, "--part", args.part]
-            outcome = Tool(binary, name, Path(folder)).check(arguments)
+            outcome, machine = Tool(binary, name, Path(folder)).check(args.seed, args.only, args.jobs)
             told = "; ".join(outcome.faults) or "its canary found, and nothing else"
             print(f"{name}: {outcome.checks} checks in {outcome.seconds} s: {told} (seed {args.seed})", flush=True)
             outcomes.append(outcome)
             if args.json:
-                record = {"seed": args.seed, "part": args.part, "tools": [asdict(each) for each in outcomes]}
+                record = {**machine, "sanitizer": version(binary), "seed": args.seed, "only": args.only}
+                record |= {"left_out": LEFT_OUT, "tools": [asdict(each) for each in outcomes]}
                 args.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     return 1 if any(outcome.faults for outcome in outcomes) else 0
 

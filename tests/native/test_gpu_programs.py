@@ -25,6 +25,8 @@ canary = given[-2].endswith("canary.py")
 open(log, "w").write(words["canary" if canary else "checks"])
 if canary:
     sys.exit(words["canary_exit"])
+words |= words["parts"].get(given[given.index("--part") + 1], {})
+open(log, "w").write(words["checks"])
 record = given[given.index("--json") + 1]
 if words["record"] is not None:
     json.dump(words["record"], open(record, "w"))
@@ -47,7 +49,7 @@ def sanitize(tmp_path):
     binary.write_text(SANITIZER.replace("{python}", sys.executable))
     binary.chmod(0o755)
 
-    def run(tool="memcheck", **changed):
+    def run(tool="memcheck", jobs=1, **changed):
         found = SUMMARY[tool].format(1, 1)
         words = {
             "canary": f"========= Invalid write in {tool}_canary_sm70\n{found}\n",
@@ -55,9 +57,11 @@ def sanitize(tmp_path):
             "checks": f"========= COMPUTE-SANITIZER\n{SUMMARY[tool].format(0, 0)}\n",
             "record": {"complete": True, "checks": 1500, "failures": {}},
             "exit": 0,
+            "parts": {},
         } | changed
         file = tmp_path / "record.json"
         command = [sys.executable, str(GPU / "sanitize.py"), "--tool", tool, "--sanitizer", str(binary)]
+        command += ["--jobs", str(jobs)]
         environment = os.environ | {"WORDS": json.dumps(words)}
         answer = subprocess.run(
             [*command, "--json", str(file)], env=environment, capture_output=True, text=True, check=False
@@ -96,6 +100,27 @@ def test_a_run_that_watched_nothing_or_found_something_fails(changed, fault, san
     assert answer.returncode == 1
     assert any(fault in each for each in outcome["faults"])
     assert "Invalid read" not in changed.get("checks", "") or "========= Invalid read" in answer.stdout
+
+
+def test_processes_share_the_checks_of_a_tool(sanitize):
+    answer, outcome = sanitize(jobs=3)
+    assert answer.returncode == 0, answer.stderr
+    assert (outcome["checks"], outcome["errors"], outcome["faults"]) == (4500, 0, [])
+
+
+@pytest.mark.parametrize(
+    ("share", "fault"),
+    [
+        ({"record": None}, "the checks did not come to their end"),
+        ({"checks": ""}, "it does not say how many errors it saw"),
+        ({"checks": SUMMARY["memcheck"].format(2)}, "2 errors"),
+        ({"exit": 99}, "exit status 99"),
+    ],
+)
+def test_one_bad_share_of_three_fails_the_tool(share, fault, sanitize):
+    answer, outcome = sanitize(jobs=3, parts={"2/3": share})
+    assert answer.returncode == 1
+    assert outcome["faults"] == [fault]
 
 
 def test_every_tool_has_a_canary_whose_name_the_filter_takes():
