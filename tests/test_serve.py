@@ -1,7 +1,9 @@
 """The verb as a user meets it: real composition, real plan, the stand-in in the engine's place."""
 
+import bisect
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +15,7 @@ import pytest
 
 from toolkit.checkpoint.sources import fetch
 from toolkit.config.schema.checkpoint import CheckpointConfig, CheckpointSource, SourceKind
-from toolkit.planning.worker_report import AttentionLayer, WorkerReport
+from toolkit.planning.worker_report import AttentionLayer, ImportRoot, WorkerReport
 from toolkit.views.base import index_sha256
 from toolkit.views.scales.names import scale_names
 from toolkit.views.scales.pack import SCALE_FILE, make_pack, pack_files
@@ -96,7 +98,9 @@ def test_until_answered_prints_the_answer_and_leaves_a_receipt(serve):
     assert lines[2] == f"tiny-random is served at http://127.0.0.1:{one.port}/v1"
     assert lines[3].startswith(f"curl -s http://127.0.0.1:{one.port}/v1/chat/completions ")
     assert one.nothing_is_left()
-    assert {path.name for path in one.run.iterdir()} == {"serve.log", "state.json", "receipt.json", "config.yaml"}
+    assert {path.name for path in one.run.iterdir()} == {
+        "serve.log", "state.json", "receipt.json", "config.yaml", "workers",
+    }  # fmt: skip
     assert one.receipt["answer"]["text"] == ANSWER
     assert one.receipt["config"]["server"]["port"] == one.port
     assert one.receipt["plan"]["recipe"] == "tiny_random_cpu"
@@ -194,7 +198,7 @@ def test_with_a_key_the_server_is_reached_and_the_key_is_nowhere(serve, tmp_path
     one = serve(TINY, "until=answered", "server.host=0.0.0.0", f"server.api_key_file={key}", env=env, key_required=True)
     code, out, err = one.end()
     assert code == 0, err
-    written = out + err + "".join(path.read_text() for path in one.run.iterdir())
+    written = out + err + "".join(path.read_text() for path in one.run.rglob("*.*"))
     assert "planted" not in written
     assert "not passed to the engine: " in err
     assert "PYTHONPATH" in err
@@ -248,8 +252,8 @@ class Scaled:
             name = f"model.layers.{number}.self_attn.attn"
             layers.append(AttentionLayer(name, "Impl", "fp8_e4m3", (k,), (v,), k, v))
         layers[-1] = replace(layers[-1], **changes)
-        report = WorkerReport(rank=0, world_size=1, pid=1, engine="cpu", versions={}, paths={}, layers=tuple(layers))
-        return report.to_data()
+        imports = (ImportRoot(str(Path(os.__file__).parent), ("os",), 1),)
+        return WorkerReport(0, 1, 1, "cpu", {}, {}, layers=tuple(layers), imports=imports).to_data()
 
 
 def test_the_workers_scales_are_compared_and_kept_in_the_receipt(serve, tmp_path):
@@ -273,9 +277,9 @@ def test_another_scale_than_the_views_stops_the_engine(serve, tmp_path):
 
 
 def test_scales_are_not_taken_on_trust(serve, tmp_path):
-    code, _, err = serve(TINY, *Scaled(tmp_path).options).end()
+    code, _, err = serve(TINY, *Scaled(tmp_path).options, workers=[]).end()
     assert code == 5
-    assert "error: KV scales: the engine's workers left no report: is volta-toolkit installed beside vLLM?" in err
+    assert "error: rank 0: left no report: is volta-toolkit installed beside vLLM?" in err
 
 
 @pytest.mark.parametrize(
@@ -342,6 +346,26 @@ def test_the_real_engine_leaves_nothing_when_serve_is_killed(tmp_path):
     finally:
         process.kill()
         process.communicate()
+
+
+@pytest.mark.engine
+@pytest.mark.timeout(600)
+def test_the_real_engine_is_stopped_where_a_worker_imports_from_outside_the_plan(tmp_path):
+    shadow, users = tmp_path / "shadow", tmp_path / ".local/lib/python3.11/site-packages"
+    shadow.mkdir()
+    users.mkdir(parents=True)
+    shutil.copy(bisect.__file__, shadow / "bisect.py")  # a stray copy of a module that everything imports
+    (users / "sitecustomize.py").touch()  # Python imports it by itself
+    runs, port = tmp_path / "runs", harness.unused_port()
+    options = [f"server.port={port}", f"runs={runs}", "engine.inherit=[PATH,HOME,PYTHONPATH]"]
+    command = [sys.executable, "-m", "toolkit.serve", TINY, *options]
+    env = {**os.environ, "PYTHONPATH": f"{shadow}:{users}"}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=500, check=False)
+    assert done.returncode == 5, done.stderr
+    for module, folder in (("bisect", shadow), ("sitecustomize", users)):
+        said = f"rank 0: imported {module} from {folder}, outside the planned environment: PYTHONPATH names it; "
+        assert said + "take PYTHONPATH out of engine.inherit" in done.stderr
+    assert harness.marked(next(runs.iterdir())) == []
 
 
 def _state(runs: Path) -> str:

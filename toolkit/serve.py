@@ -94,7 +94,7 @@ class Serve:
             reporter,
             announce,
             packages,
-            plan.engine,
+            plan.workers,
             plan.capacity,
             config.limits.max_model_len,
             ExpectedScales(served_scales(planned.checkpoint), strict),

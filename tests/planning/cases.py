@@ -18,6 +18,7 @@ from toolkit.machine.facts import (
     DeviceCode,
     Extensions,
     Gpu,
+    Interpreter,
     Link,
     MachineFacts,
     Members,
@@ -75,6 +76,16 @@ def llama(**changes: Any) -> CheckpointFacts:
 def v100(index: int = 0, **changes: Any) -> Gpu:
     usual = {"name": "Tesla V100-SXM2-32GB", "compute_capability": (7, 0), "memory_bytes": 34072428544}
     return Gpu(index=index, uuid=f"GPU-{index}", **{**usual, "free_bytes": 34_000_000_000, **changes})
+
+
+INTERPRETER = Interpreter(
+    "/engine/bin/python",
+    "3.11.7",
+    standard=("/usr/lib/python3.11",),
+    packages=("/engine/site",),
+    toolkit="/engine/site",
+    versions={"vllm": "0.32.0", "torch": "2.10.0", "triton": "3.6.0"},
+)
 
 
 def machine(**changes: Any) -> MachineFacts:

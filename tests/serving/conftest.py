@@ -16,6 +16,7 @@ from toolkit.engine.answer import MODEL_CHECKS
 from toolkit.engine.http import Client
 from toolkit.engine.process import Launch
 from toolkit.engine.readiness import Question
+from toolkit.planning.expected import ExpectedWorkers, ImportFolders
 from toolkit.planning.plan import Capacity, ServerAddress
 from toolkit.runs.folder import create
 from toolkit.runs.receipt import Outcome, Receipt
@@ -83,7 +84,7 @@ class Case:
             self.reporter,
             self.answers.append,
             packages_of(sys.executable),
-            "cpu",
+            ExpectedWorkers("cpu", ImportFolders((str(Path(os.__file__).parent),), (), (), None)),
             capacity,
             2048,
         )

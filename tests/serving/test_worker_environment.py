@@ -9,14 +9,16 @@ import pytest
 
 from toolkit import __version__
 from toolkit.errors import CheckFailedError
-from toolkit.planning.platform_demand import Demand
-from toolkit.planning.worker_report import Runtime, WorkerReport
+from toolkit.planning.expected import ExpectedWorkers, ImportFolders
+from toolkit.planning.platform_demand import VARIABLE, Demand
+from toolkit.planning.worker_report import ImportRoot, Runtime, WorkerReport
 from toolkit.serving.report_file import report_from
-from toolkit.serving.worker_environment import V100_PLATFORM, check_environment, planned_folders
+from toolkit.serving.worker_environment import V100_PLATFORM, check_environment
 from toolkit.serving.worker_reports import read_reports
 
 WHERE = Path("/run/workers")
 SITE = Path("/env/lib/python3.11/site-packages")
+FOLDERS = ImportFolders(("/usr/lib/python3.11",), (str(SITE),), (), "/src")
 
 
 def runtime(**changes):
@@ -40,25 +42,30 @@ def report(rank=0, world_size=1, **changes):
         "versions": {"vllm": "0.32.0", "toolkit": __version__},
         "paths": {"vllm": str(SITE / "vllm"), "toolkit": "/src/toolkit"},
         "runtime": runtime(),
+        "imports": (ImportRoot(str(SITE), ("vllm",), 1), ImportRoot("/src", ("toolkit",), 1)),
     }
     return WorkerReport(rank, world_size, 1, **{**values, **changes})
 
 
-def faults(reports, engine="v100", folders=(SITE,)):
+def compare(reports, engine="v100", folders=FOLDERS, environment=None):
+    check_environment(reports, ExpectedWorkers(engine, folders, "/x/python is silent"), environment or {}, WHERE)
+
+
+def faults(reports, engine="v100", folders=FOLDERS):
     with pytest.raises(CheckFailedError) as caught:
-        check_environment(reports, folders, engine, WHERE)
+        compare(reports, engine, folders)
     return str(caught.value)
 
 
 def test_our_platform_and_the_planned_folders_pass():
-    check_environment([report(0, 2), report(1, 2)], [SITE], "v100", WHERE)
-    check_environment([report(runtime=None)], [SITE], "cpu", WHERE)
-    check_environment([], [SITE], "cpu", WHERE)  # another engine than ours reports nothing
+    compare([report(0, 2), report(1, 2)])
+    compare([report(runtime=None)], "cpu")
 
 
-def test_a_worker_that_says_nothing_is_no_v100():
-    assert "rank 0: left no report" in faults([])
-    assert "rank 1: left no report" in faults([report(0, 2)])
+@pytest.mark.parametrize("engine", ["cpu", "v100"])
+def test_a_worker_that_says_nothing_is_not_believed(engine):
+    assert "rank 0: left no report" in faults([], engine)
+    assert "rank 1: left no report" in faults([report(0, 2)], engine)
 
 
 @pytest.mark.parametrize("other", [None, runtime(platform="vllm.platforms.cuda.NvmlCudaPlatform")])
@@ -72,29 +79,25 @@ def test_upstreams_library_is_named():
 
 
 @pytest.mark.parametrize("engine", ["cpu", "v100"])
-def test_a_package_from_elsewhere_is_named(engine):
-    text = faults([report(paths={"torch": "/home/me/torch"})], engine)
-    assert "imported torch from /home/me/torch" in text
-    check_environment([report(paths={"torch": "/home/me/torch"})], [], engine, WHERE)  # nothing known to compare with
+def test_any_module_from_elsewhere_is_named(engine):
+    stray = report(imports=(*report().imports, ImportRoot("/home/me/lib", ("regex",), 1)))
+    assert "rank 0: imported regex from /home/me/lib, outside the planned environment" in faults([stray], engine)
+
+
+@pytest.mark.parametrize("engine", ["cpu", "v100"])
+def test_an_interpreter_that_does_not_answer_is_a_fault(engine):
+    text = faults([report()], engine, folders=None)
+    assert "imports: nothing is known to compare them with: /x/python is silent" in text
 
 
 def test_another_toolkit_is_named():
     assert "runs volta-toolkit 0.0.1" in faults([report(versions={"toolkit": "0.0.1"})])
 
 
-def test_folders_that_the_plan_adds_are_planned():
-    assert planned_folders([SITE], {"PYTHONPATH": "/a:/b:"}) == (SITE, Path("/a"), Path("/b"))
-    assert planned_folders([SITE], {}) == (SITE,)
-
-
-def test_an_interpreter_that_does_not_answer_leaves_nothing_to_compare_with():
-    assert planned_folders([], {"PYTHONPATH": "/a"}) == ()
-
-
 def test_another_gpu_than_a_v100_is_named_unless_any_was_asked_for():
     hopper = report(runtime=runtime(device="NVIDIA H200", capability="9.0"))
     assert "runs on NVIDIA H200, whose capability is 9.0, not 7.0" in faults([hopper])
-    check_environment([hopper], [SITE], "v100", WHERE, Demand.any_gpu)
+    compare([hopper], environment={VARIABLE: Demand.any_gpu.value})
 
 
 @pytest.mark.parametrize("engine", ["cpu", "v100"])

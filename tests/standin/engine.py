@@ -16,7 +16,7 @@ health: N               that many 503 replies to /health before 200
 chat: "answer"          or "hang", "close", "error", "busy" (works for work_s seconds, then answers)
 text, tokens, logprob   the answer; logprob may be null or a number, and "missing" leaves them out
 measure: {measurement}   written for each segment that calibration announces, when the next request comes after it
-workers: [reports]      written into the working directory, as our plugin writes them
+workers: [reports]      written into the working directory, as our plugin writes them; one of its own by default
 then: "hang"            after the first chat answer, no request is answered any more
 """
 
@@ -55,6 +55,7 @@ print("helper tracker", memory.name, flush=True)
 time.sleep(600)
 """
 
+STANDARD = str(Path(os.__file__).parent)
 LINES = (
     "INFO 11-29 13:56:33 [api_utils.py:286] non-default args: {'model': 'standin'}",
     "INFO 11-29 13:57:00 [core.py:133] Initializing a V1 LLM engine (v0.32.0) with config: model='standin'",
@@ -66,8 +67,8 @@ LINES = (
 
 
 def main() -> None:
-    if sys.argv[1:3] == ["-I", "-c"]:  # the toolkit asks its interpreter for its import path
-        print(json.dumps([]))
+    if sys.argv[1:3] == ["-I", "-c"]:  # the toolkit asks its interpreter for its import path, or what it is
+        print(json.dumps(described() if "standard" in sys.argv[3] else []))
         return
     arguments = parse(sys.argv[1:])
     behaviour = json.loads(Path(os.environ["STANDIN"]).read_text()) if "STANDIN" in os.environ else {}
@@ -88,12 +89,24 @@ def main() -> None:
         time.sleep(600)
     while behaviour.get("ready") == "spin":
         pass
-    for report in behaviour.get("workers", []):
+    for report in behaviour.get("workers", [own_report()] if "STANDIN" in os.environ else []):
         folder = Path("workers")
         folder.mkdir(exist_ok=True)
         (folder / f"rank{report['rank']}-pid1.json").write_text(json.dumps(report))
     server = Server((arguments.host, arguments.port), handler(arguments.served_model_name, behaviour))
     server.serve_forever(poll_interval=0.01)
+
+
+def described() -> dict:
+    """What an interpreter answers about its own environment (toolkit/machine/interpreter.py)."""
+    return {"executable": sys.executable, "python": "3", "standard": [STANDARD], "packages": []}
+
+
+def own_report() -> dict:
+    """What the one worker of this engine says of itself, if nothing else is asked for."""
+    imports = [{"folder": STANDARD, "modules": ["os"], "count": 1}]
+    own = {"schema": 1, "rank": 0, "world_size": 1, "pid": os.getpid(), "engine": "cpu"}
+    return {**own, "versions": {}, "paths": {}, "imports": imports}
 
 
 class Server(ThreadingHTTPServer):

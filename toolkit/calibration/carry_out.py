@@ -97,7 +97,7 @@ def _run(
         reporter,
         lambda _: None,
         packages_of(request.launch.argv[0]),
-        planned.plan.engine,
+        planned.plan.workers,
         planned.plan.capacity,
         config.limits.max_model_len,
         work=work,

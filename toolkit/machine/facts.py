@@ -92,6 +92,25 @@ class Software:
 
 
 @dataclass(frozen=True)
+class Interpreter:
+    """The interpreter that serves, as it describes itself."""
+
+    executable: str
+    python: str
+    """Its version."""
+    standard: tuple[str, ...]
+    """Folders of the standard library."""
+    packages: tuple[str, ...]
+    """Folders that packages are installed in."""
+    added: tuple[str, ...] = ()
+    """Folders that the plan puts before them (engine.environment.PYTHONPATH)."""
+    toolkit: str | None = None
+    """The folder that it imports the toolkit from: one of `packages`, or a checkout; None where it has none."""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """Of what decides what is computed, by distribution."""
+
+
+@dataclass(frozen=True)
 class Extension:
     """A compiled library of an installed package that carries code for GPUs or links to torch."""
 
@@ -216,6 +235,7 @@ class MachineFacts:
     docker: Docker | None = None
     """None also where there is none."""
     software: Software | None = None
+    interpreter: Interpreter | None = None
     extensions: Extensions | None = None
     members: Members | None = None
     native: NativeLibrary | None = None

@@ -11,6 +11,7 @@ from toolkit.machine.facts import MachineFacts
 from toolkit.planning.budget import Budget
 from toolkit.planning.capacity import plan_capacity
 from toolkit.planning.command import engine_command
+from toolkit.planning.expected import expected_workers
 from toolkit.planning.geometry.model import ModelGeometry
 from toolkit.planning.geometry.reading import read_geometry
 from toolkit.planning.kv_memory import kv_cache_memory_bytes
@@ -70,6 +71,7 @@ def make_plan(
         capacity=sizes.capacity,
         switches=switches,
         findings=(*findings, *wrong, *_draft_not_here(config, draft), *sizes.findings),
+        workers=expected_workers(config, machine),
     )
 
 

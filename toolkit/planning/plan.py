@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any
 
 from toolkit.planning.budget import Budget
+from toolkit.planning.expected import ExpectedWorkers
 
 PLAN_SCHEMA = 1
 
@@ -107,6 +108,8 @@ class Plan:
     capacity: Capacity | None
     switches: tuple[SwitchValue, ...]
     findings: tuple[Finding, ...]
+    workers: ExpectedWorkers
+    """What the engine's workers should report of themselves."""
 
     @property
     def memory(self) -> Mapping[str, int]:

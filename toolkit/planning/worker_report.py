@@ -75,6 +75,17 @@ class Runtime:
 
 
 @dataclass(frozen=True)
+class ImportRoot:
+    """A folder that modules were imported from, as an entry of the import path would name it."""
+
+    folder: str
+    modules: tuple[str, ...]
+    """The first few, by name; in full where a module's file does not lie where its name says."""
+    count: int
+    """How many there are."""
+
+
+@dataclass(frozen=True)
 class WorkerReport:
     """One worker process: what it is made of, and what it really took."""
 
@@ -93,6 +104,8 @@ class WorkerReport:
     """Scales of the served folder that no layer of this worker took."""
     runtime: Runtime | None = None
     """None on the CPU engine."""
+    imports: tuple[ImportRoot, ...] = ()
+    """Every folder that this process had imported from."""
 
     @property
     def file_name(self) -> str:

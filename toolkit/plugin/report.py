@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from toolkit.planning.worker_report import AttentionLayer, Runtime, WorkerReport
+from toolkit.plugin.imports import import_roots
 from toolkit.plugin.layers import attention_layers, shared_with
 from toolkit.plugin.settings import Settings
 
@@ -43,6 +44,7 @@ def make_report(
         layers=tuple(_layer(name, layer) for name, layer in sorted(attention_layers(vllm_config).items())),
         unused_scales=tuple(unused_scales),
         runtime=runtime,
+        imports=import_roots(sys.modules, os.environ),
     )
 
 

@@ -11,7 +11,7 @@ from toolkit.runs.secrets import LEFT_OUT
 
 CHANGING = {
     "available_bytes", "free_bytes", "shared_memory_bytes", "processes", "disks", "busy_ports", "executable",
-    "environment", "index",
+    "environment", "index", "interpreter",
 }  # fmt: skip
 """Facts of a machine that are another at every start, or that the plan shows elsewhere."""
 OURS = {"VOLTA_RUN"}

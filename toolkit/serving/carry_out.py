@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any
@@ -15,9 +15,9 @@ from toolkit.engine.answer import Answer
 from toolkit.engine.events import Event
 from toolkit.engine.log import all_lines, tail
 from toolkit.errors import EngineError, ToolkitError
-from toolkit.planning import platform_demand
 from toolkit.planning.capacity.engine_log import compare, reported_in
-from toolkit.planning.plan import Capacity, Severity
+from toolkit.planning.expected import ExpectedWorkers
+from toolkit.planning.plan import Capacity, Finding, Severity
 from toolkit.runs.packages import Package, import_path, installed
 from toolkit.runs.receipt import Outcome
 from toolkit.runs.state import StateFile
@@ -27,7 +27,8 @@ from toolkit.serving.reporter import Reporter
 from toolkit.serving.session import Session, answer_record, capacity_record, finding_records, unwritable
 from toolkit.serving.signals import signals_into
 from toolkit.serving.supervise import Request, StopRequestedError, Supervisor, Work
-from toolkit.serving.worker_environment import check_environment, planned_folders
+from toolkit.serving.worker_environment import check_environment
+from toolkit.serving.worker_imports import added_findings
 from toolkit.serving.worker_reports import NOTHING_EXPECTED, ExpectedScales, check_scales, read_reports
 
 LOG_LINES = 40
@@ -45,8 +46,8 @@ class Run:
     on_answer: Callable[[Answer], None]
     """Called once, when the server is ready."""
     packages: Later
-    engine: str
-    """`cpu` or `v100`: what the workers are held against."""
+    workers: ExpectedWorkers
+    """What the workers are held against."""
     planned: Capacity | None
     """What the KV cache should hold; None where the plan does not know."""
     max_model_len: int
@@ -112,18 +113,22 @@ class Run:
         folder = self.session.folder.workers
         reports = read_reports(folder)
         self._record(workers=[report.to_data() for report in reports])
-        launch = self.request.launch
-        folders = planned_folders(import_path(launch.argv[0]), launch.env)
-        check_environment(reports, folders, self.engine, folder, platform_demand.read(launch.env))
+        self._found(added_findings(reports, self.workers))
+        check_environment(reports, self.workers, self.request.launch.env, folder)
         check_scales(reports, self.scales, folder)
 
     def _compare_capacity(self) -> None:
-        """Hold the engine's own report against the plan: into the receipt, and a line where they differ."""
+        """Hold the engine's own report against the plan."""
         found = compare(self.planned, self.max_model_len, reported_in(all_lines(self.session.folder.log)))
-        for finding in found.findings:
+        self._record(capacity=capacity_record(found))
+        self._found(found.findings)
+
+    def _found(self, findings: Sequence[Finding]) -> None:
+        """What differs from the plan: into the receipt, and a line each where it matters."""
+        for finding in findings:
             if finding.severity is not Severity.info:
                 self.reporter.notice(f"{finding.where}: {finding.message} ({finding.fix})")
-        self._record(capacity=capacity_record(found), findings=finding_records(found.findings))
+        self._record(findings=[*self.session.receipt.findings, *finding_records(findings)])
 
     def _end(self, supervisor: Supervisor, outcome: Outcome) -> None:
         try:

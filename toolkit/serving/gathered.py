@@ -9,6 +9,7 @@ from toolkit.checkpoint.sources import locate, locate_draft
 from toolkit.config.schema.verbs import DeploymentConfig, PlanConfig
 from toolkit.machine.chosen import machine_facts
 from toolkit.machine.facts import MachineFacts
+from toolkit.machine.interpreter import with_interpreter
 from toolkit.planning.make import make_plan
 from toolkit.planning.plan import Plan
 from toolkit.views.planned import PlannedView, planned_view
@@ -31,4 +32,6 @@ class Gathered:
 def gather(config: PlanConfig) -> Gathered:
     """This machine as it is now, or the recorded one; nothing is fetched. Raises ToolkitError."""
     machine = machine_facts(config.machine.facts_file, [(config.server.host, config.server.port)])
+    if config.machine.facts_file is None:
+        machine = with_interpreter(machine, config.engine)
     return Gathered(planned_view(config, locate(config.checkpoint)), machine, locate_draft(config.speculative))

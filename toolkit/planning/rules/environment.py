@@ -36,6 +36,17 @@ def engine_not_installed(context: Context) -> Iterator[Problem]:
         )
 
 
+def interpreter_silent(context: Context) -> Iterator[Problem]:
+    """The workers' imports are held against the folders that the engine's interpreter names as its own."""
+    machine = context.machine
+    if machine.interpreter is None and "interpreter" in machine.unread:
+        yield Problem(
+            "engine.python",
+            f"the engine's interpreter does not say where it imports from: {machine.unread['interpreter']}",
+            "name one that works with engine.python=PATH: an engine whose imports cannot be checked is stopped",
+        )
+
+
 def no_gpu(context: Context) -> Iterator[Problem]:
     """engine=v100 needs as many GPUs as there are ranks."""
     config, gpus = context.config, context.machine.gpus
@@ -160,6 +171,13 @@ RULES = (
         Severity.refuse,
         engine_not_installed,
         "docs/install.md",
+    ),
+    Rule(
+        "interpreter-silent",
+        "The engine's interpreter says where it imports from",
+        Severity.warn,
+        interpreter_silent,
+        "docs/serve.md",
     ),
     Rule("no-gpu", "engine=v100 has a GPU for each rank", Severity.refuse, no_gpu, "docs/plan.md"),
     Rule(
