@@ -15,6 +15,7 @@ from toolkit.calibration.output import output_folder, write_calibration
 from toolkit.calibration.report import Calibration
 from toolkit.config.composed import Composed
 from toolkit.config.schema.verbs import CalibrateConfig, Output
+from toolkit.counted import counted
 from toolkit.display.terminal import progress_for, reporter_for
 from toolkit.streams import say, tell
 from toolkit.verb import run_verb
@@ -44,8 +45,8 @@ def run(composed: Composed[CalibrateConfig]) -> int:
 def _show(calibration: Calibration, folder: Path, serve: str) -> None:
     totals, prompts = calibration.totals, calibration.prompts
     say(str(folder))
-    tokens = f"{totals.prompt_tokens:,} prompt and {totals.generated_tokens:,} generated tokens"
-    say(f"  {len(calibration.scales)} scales from {tokens} of {totals.prompts} prompts")
+    tokens = f"{totals.prompt_tokens:,} prompt and {counted(totals.generated_tokens, 'generated token')}"
+    say(f"  {counted(len(calibration.scales), 'scale')} from {tokens} of {counted(totals.prompts, 'prompt')}")
     say(f"  prompts: {prompts.source}, SHA-256 {prompts.sha256}")
     for kind in "kv":
         largest = max((s for s in calibration.scales if s.kind == kind), key=lambda scale: scale.whole.largest)

@@ -8,6 +8,7 @@ from dataclasses import asdict
 
 from toolkit.config.composed import Composed
 from toolkit.config.schema.verbs import GcConfig, Output
+from toolkit.counted import counted
 from toolkit.streams import say
 from toolkit.verb import run_verb
 from toolkit.views.garbage import Garbage, Inventory, Kept, collect, inventory
@@ -52,8 +53,8 @@ def _result(freed: list[Garbage], busy: tuple[Kept, ...], *, dry_run: bool) -> N
     if dry_run:
         say("nothing removed, as dry_run=true")
     else:
-        folders = "1 folder" if len(freed) == 1 else f"{len(freed)} folders"
-        say(f"{folders} removed, {sum(garbage.num_bytes for garbage in freed):,} bytes freed")
+        num_bytes = sum(garbage.num_bytes for garbage in freed)
+        say(f"{counted(len(freed), 'folder')} removed, {counted(num_bytes, 'byte')} freed")
 
 
 def _document(

@@ -10,6 +10,7 @@ from toolkit.checkpoint.facts import CheckpointFacts
 from toolkit.checkpoint.sources import fetch, locate
 from toolkit.config.composed import Composed
 from toolkit.config.schema.verbs import MaterializeConfig, Output
+from toolkit.counted import counted
 from toolkit.display.terminal import progress_for
 from toolkit.errors import CheckFailedError
 from toolkit.streams import say, tell
@@ -76,10 +77,10 @@ def _show(spec: ViewSpec, view: MaterializedView, seconds: float, *, dry_run: bo
     if not view.built:
         say("  was there already")
     elif dry_run:
-        say(f"  would link {len(spec.links)} files of {spec.base}")
+        say(f"  would link {counted(len(spec.links), 'file')} of {spec.base}")
     else:
         ways = ", ".join(f"{count} by {method}" for method, count in view.linked.items())
-        say(f"  files of {spec.base}: {ways}; {view.bytes_written:,} bytes written in {seconds:.2f} s")
+        say(f"  files of {spec.base}: {ways}; {counted(view.bytes_written, 'byte')} written in {seconds:.2f} s")
     say(f"  its own files: {', '.join(sorted(spec.fresh))}")
     for note in view.notes:
         tell(f"  note: {note}")

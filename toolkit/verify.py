@@ -9,6 +9,7 @@ from dataclasses import asdict
 from toolkit.checkpoint.progress import Progress
 from toolkit.config.composed import Composed
 from toolkit.config.schema.verbs import Output, VerifyConfig
+from toolkit.counted import counted
 from toolkit.display.terminal import progress_for
 from toolkit.errors import ConfigurationError, ToolkitError
 from toolkit.streams import say, tell
@@ -77,14 +78,16 @@ def _show(store: ViewStore, verdicts: list[Verdict], repaired: list[str]) -> Non
     if not verdicts:
         say(f"no views in {store.root}")
     for verdict in verdicts:
-        state = f"{len(verdict.faults)} faults" if verdict.faults else "whole"
+        state = counted(len(verdict.faults), "fault") if verdict.faults else "whole"
         made = ", made again" if verdict.name in repaired else ""
-        say(f"{verdict.name}: {state}{made}; {verdict.files} files, {verdict.bytes_read:,} bytes read")
+        read = f"{counted(verdict.files, 'file')}, {counted(verdict.bytes_read, 'byte')} read"
+        say(f"{verdict.name}: {state}{made}; {read}")
         for fault in verdict.faults:
             path = fault.path.encode(errors="backslashreplace").decode()  # a name may hold any bytes
             say(f"  {path} (the {fault.owner.value}'s): {fault.reason}")
         if verdict.recorded:
-            say(f"  first hash of {len(verdict.recorded)} files of the base; from now on they are compared with it")
+            files = counted(len(verdict.recorded), "file")
+            say(f"  first hash of {files} of the base, which later ones are compared with")
     if any(fault.owner is Owner.view for verdict in verdicts for fault in verdict.faults):
         tell("  fix: add repair=true, which makes again what is the view's")
     if any(fault.owner is Owner.base for verdict in verdicts for fault in verdict.faults):

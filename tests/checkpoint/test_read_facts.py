@@ -136,7 +136,7 @@ def test_many_faults_are_cut(folder: Path) -> None:
     error = fault(folder)
     assert error.what.endswith("(and 99 more faults)")
     assert len(error.rejected) == 21
-    assert error.rejected[-1].reason == "79 more faults are not listed"
+    assert error.rejected[-1].reason == "79 more faults not listed"
 
 
 # ---- the folder
@@ -359,11 +359,11 @@ def entry(dtype: object = "U8", shape: object = (4,), offsets: object = (0, 4)) 
         ({"c\ud800": entry()}, 4, r"tensor name 'c\ud800' holds unprintable characters"),
         ({"c": entry()}, 3, "truncated: c ends at byte 4 of the data, the file has 3"),
         ({"c": entry()}, 0, "truncated: c ends at byte 4 of the data, the file has 0"),
-        ({"c": entry()}, 6, "2 bytes at the end belong to no tensor"),
-        ({"c": entry(offsets=[2, 6])}, 6, "2 bytes between the start and c belong to no tensor"),
+        ({"c": entry()}, 6, "2 bytes at the end, belonging to no tensor"),
+        ({"c": entry(offsets=[2, 6])}, 6, "2 bytes between the start and c, belonging to no tensor"),
         ({"c": entry(), "d": entry(offsets=[2, 6])}, 6, "d overlaps c: it begins at byte 2, c ends at 4"),
         ({"c": entry(), "d": entry(offsets=[0, 4])}, 4, "d overlaps c: it begins at byte 0, c ends at 4"),
-        ({}, 4, "4 bytes at the end belong to no tensor"),
+        ({}, 4, "4 bytes at the end, belonging to no tensor"),
     ],
 )  # fmt: skip
 def test_wrong_header(single: Path, header: dict, data_bytes: int, reason: str) -> None:

@@ -162,7 +162,7 @@ def lay(checkout: Checkout) -> Checkout:
     root = checkout.root
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(REPOSITORY / "toolkit/setup", root / "toolkit/setup", ignore=ignored, dirs_exist_ok=True)
-    for name in ("quickstart", "toolkit/__init__.py", "toolkit/errors.py"):
+    for name in ("quickstart", "toolkit/__init__.py", "toolkit/errors.py", "toolkit/counted.py"):
         shutil.copy(REPOSITORY / name, root / name)
     files = {
         "pyproject.toml": PYPROJECT,

@@ -10,6 +10,7 @@ from toolkit.calibration.code_use import CodeUse, code_use
 from toolkit.calibration.drive import Totals
 from toolkit.calibration.prompts import PromptSet
 from toolkit.calibration.result import MeasuredScale
+from toolkit.counted import counted
 
 REPORT_SCHEMA = 1
 REPORT_FILE = "calibration.json"
@@ -51,7 +52,7 @@ class Calibration:
                 f"the prompts, {worst.name} by {worst.ratio:.2f}: other prompts may well be clipped there"
             )
         if self.totals.cut:
-            notes.append(f"{self.totals.cut} of {self.totals.prompts} prompts were cut to limits.max_model_len")
+            notes.append(f"{self.totals.cut:,} of {counted(self.totals.prompts, 'prompt')} cut to limits.max_model_len")
         return notes
 
     def to_data(self) -> dict[str, Any]:

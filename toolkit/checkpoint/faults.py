@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from toolkit.counted import counted
 from toolkit.errors import CheckFailedError, Rejected
 
 _SHOWN = 20
@@ -14,8 +15,8 @@ def check_failed(faults: Sequence[Rejected], *, where: str, fix: str) -> CheckFa
     first, *others = faults
     what = f"{first.candidate}: {first.reason}"
     if others:
-        what += f" (and {len(others)} more {'fault' if len(others) == 1 else 'faults'})"
+        what += f" (and {counted(len(others), 'more fault')})"
     shown = others[:_SHOWN]
     if len(others) > _SHOWN:
-        shown.append(Rejected("...", f"{len(others) - _SHOWN} more faults are not listed"))
+        shown.append(Rejected("...", f"{counted(len(others) - _SHOWN, 'more fault')} not listed"))
     return CheckFailedError(what, where=where, fix=fix, rejected=shown)

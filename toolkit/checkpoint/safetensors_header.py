@@ -17,6 +17,7 @@ from typing import Any
 
 from toolkit.checkpoint.facts import TensorFacts
 from toolkit.checkpoint.strict_json import StrictJsonError, parse_object
+from toolkit.counted import counted
 from toolkit.errors import Rejected
 
 MAX_HEADER_BYTES = 100_000_000
@@ -191,9 +192,9 @@ def _layout_faults(spans: list[tuple[int, int, str]], data_bytes: int) -> list[s
         if begin < position:
             faults.append(f"{name} overlaps {before}: it begins at byte {begin}, {before} ends at {position}")
         elif begin > position:
-            faults.append(f"{begin - position} bytes between {before} and {name} belong to no tensor")
+            faults.append(f"{counted(begin - position, 'byte')} between {before} and {name}, belonging to no tensor")
         if end > position:
             position, before = end, name
     if position < data_bytes and not faults:
-        faults.append(f"{data_bytes - position} bytes at the end belong to no tensor")
+        faults.append(f"{counted(data_bytes - position, 'byte')} at the end, belonging to no tensor")
     return faults

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from toolkit.counted import counted
 from toolkit.display.plan_text import aligned, heading
 from toolkit.display.plan_text import findings as finding_rows
 from toolkit.display.words import words
@@ -32,7 +33,7 @@ def verdict(found: Sequence[Finding]) -> tuple[str, str]:
     """What the findings come to in one line, and its colour."""
     counts = {severity: sum(finding.severity is severity for finding in found) for severity in Severity}
     parts = [
-        _count(counts[severity], *words)
+        counted(counts[severity], *words)
         for severity, words in (
             (Severity.refuse, ("error", "errors")),
             (Severity.warn, ("warning", "warnings")),
@@ -46,13 +47,9 @@ def verdict(found: Sequence[Finding]) -> tuple[str, str]:
     return ", ".join(parts), style
 
 
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number} {one if number == 1 else many}"
-
-
 def _machine(facts: MachineFacts) -> Iterator[tuple[str, str]]:
     python = ".".join(map(str, facts.python))
-    yield "computer", f"{facts.architecture}, {_count(facts.cpu_count, 'core', 'cores')}, Python {python}"
+    yield "computer", f"{facts.architecture}, {counted(facts.cpu_count, 'core', 'cores')}, Python {python}"
     free = f"{facts.memory_bytes / GIB:.1f} GiB, {facts.available_bytes / GIB:.1f} free"
     yield "memory", "unknown" if "memory" in facts.unread else free
     yield "limits", f"locked memory {_limit(facts.lockable_bytes, ' bytes')}, open files {_limit(facts.open_files)}"

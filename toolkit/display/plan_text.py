@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
+from toolkit.counted import counted
 from toolkit.display.words import joined, words
 from toolkit.planning.budget import Budget
 from toolkit.planning.plan import Capacity, Finding, Plan, Severity, SwitchValue
@@ -83,7 +84,7 @@ def at(values: Mapping[str, Any], key: str) -> Any:
 def value_text(value: Any) -> str:
     """A value as YAML would write it; a mapping that is not empty only by its length."""
     if isinstance(value, Mapping) and value:
-        return f"{len(value)} values"
+        return counted(len(value), "value")
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 

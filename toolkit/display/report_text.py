@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from toolkit.counted import counted
 from toolkit.display.words import joined, words
 from toolkit.native.check.finding import Finding
 from toolkit.native.names import parse
@@ -25,7 +26,7 @@ _OTHERS = 2
 def render(reports: Sequence[KernelReport], findings: Sequence[Finding]) -> Iterator[RenderableType]:
     """The report's parts in reading order: findings and verdict last, where the eye ends."""
     rates = f"{V100.dram / 1e9:.0f} GB/s, {V100.tensor / 1e12:.0f} TFLOP/s tensor, {V100.fp32 / 1e12:.1f} TFLOP/s FP32"
-    yield words(f"{len(reports)} kernels on a {V100.name}: {rates}", style="bold")
+    yield words(f"{counted(len(reports), 'kernel')} on a {V100.name}: {rates}", style="bold")
     for operation, group in groupby(reports, key=lambda report: parse(report.name).operation):
         yield words("")
         yield _table(operation, tuple(group))
@@ -35,7 +36,7 @@ def render(reports: Sequence[KernelReport], findings: Sequence[Finding]) -> Iter
         for finding in alike:
             yield joined(words(f"{finding.rule} ", "bold red"), words(f"{finding.where}: {finding.message}"))
         yield words(f"  fix: {fix}", style="cyan")
-    verdict = f"{len(findings)} findings" if findings else "nothing to object to"
+    verdict = counted(len(findings), "finding") if findings else "nothing to object to"
     yield words(f"\n{verdict}", style="bold red" if findings else "bold green")
 
 

@@ -8,6 +8,8 @@ from dataclasses import MISSING, fields, is_dataclass
 from types import UnionType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
+from toolkit.counted import counted
+
 T = TypeVar("T")
 NAMES = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 
@@ -63,7 +65,7 @@ def _tuple(arguments: tuple[Any, ...], value: Any, where: str) -> tuple[Any, ...
     if arguments[-1] is Ellipsis:
         return tuple(_decode(arguments[0], item, f"{where}[{at}]") for at, item in enumerate(items))
     if len(items) != len(arguments):
-        raise DecodeError(where, f"it must be a list of {len(arguments)} items, and has {len(items)}")
+        raise DecodeError(where, f"it must be a list of {counted(len(arguments), 'item')}, and has {len(items)}")
     pairs = zip(arguments, items, strict=True)
     return tuple(_decode(kind, item, f"{where}[{at}]") for at, (kind, item) in enumerate(pairs))
 

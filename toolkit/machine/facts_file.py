@@ -15,6 +15,7 @@ from typing import Any
 
 from toolkit import __version__
 from toolkit.checkpoint.strict_json import StrictJsonError, parse_object
+from toolkit.counted import counted
 from toolkit.errors import ConfigurationError
 from toolkit.machine.decode import DecodeError, decode
 from toolkit.machine.facts import NO_LIMIT, MachineFacts
@@ -87,7 +88,7 @@ def _impossible(value: Any, where: str) -> Iterator[str]:
         if not unlimited:
             yield f"{where}: {value} is less than nothing"
     elif isinstance(value, int) and value > LARGEST_NUMBER:
-        yield f"{where}: a number of {len(str(value))} digits is more than any machine counts to"
+        yield f"{where}: a number of {counted(len(str(value)), 'digit')} is more than any machine counts to"
 
 
 def _bad(path: Path, why: str, fix: str = "") -> ConfigurationError:

@@ -9,6 +9,7 @@ from typing import Any
 
 from toolkit.config.schema.engine import EngineName
 from toolkit.config.schema.verbs import DeploymentConfig
+from toolkit.counted import counted
 from toolkit.planning.plan import Plan
 from toolkit.planning.targets import has_target
 
@@ -50,7 +51,7 @@ def _context(config: DeploymentConfig, _: Plan) -> Sequence[Change]:
     longest = config.limits.max_model_len
     step = 256 if longest > 2 * SHORTEST else 16
     lengths = range((longest - 1) // step * step, SHORTEST - 1, -step)
-    return [_limit("max_model_len", length, f"{longest - length:,} tokens of context") for length in lengths]
+    return [_limit("max_model_len", length, f"{counted(longest - length, 'token')} of context") for length in lengths]
 
 
 def _target(config: DeploymentConfig, _: Plan) -> Sequence[Change]:
@@ -68,7 +69,8 @@ def _target(config: DeploymentConfig, _: Plan) -> Sequence[Change]:
 
 def _sequences(config: DeploymentConfig, _: Plan) -> Sequence[Change]:
     most = config.limits.max_num_seqs
-    return [_limit("max_num_seqs", count, f"{most - count} requests at once") for count in range(most - 1, 0, -1)]
+    fewer = range(most - 1, 0, -1)
+    return [_limit("max_num_seqs", count, f"{counted(most - count, 'request')} at once") for count in fewer]
 
 
 def _batch(config: DeploymentConfig, _: Plan) -> Sequence[Change]:

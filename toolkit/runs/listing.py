@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from toolkit.counted import counted
 from toolkit.engine import proc
 from toolkit.errors import CheckFailedError, ConfigurationError
 from toolkit.runs.folder import RunFolder, all_runs
@@ -31,7 +32,9 @@ class Seen:
         """The state in words, a stale one recognised."""
         if not self.state.stale:
             return self.state.state.value
-        left = f"{len(self.processes)} engine processes remain" if self.processes else "no engine process remains"
+        left = "no engine process remains"
+        if self.processes:
+            left = counted(len(self.processes), "engine process remains", "engine processes remain")
         return f"dead (it was {self.state.state.value} when its serve process was killed; {left})"
 
     def to_json(self) -> dict[str, Any]:
@@ -119,7 +122,9 @@ def choose(runs: Runs, name: str | None, root: Path) -> Seen:
         raise ConfigurationError("no run is alive", where=str(root), fix="toolkit-status lists earlier ones")
     if len(alive) > 1:
         names = ", ".join(run.folder.name for run in alive)
-        raise ConfigurationError(f"{len(alive)} runs are alive", where=names, fix="name one with run=NAME")
+        raise ConfigurationError(
+            counted(len(alive), "run is alive", "runs are alive"), where=names, fix="name one with run=NAME"
+        )
     return alive[0]
 
 

@@ -6,6 +6,7 @@ import signal
 from collections.abc import Sequence
 from pathlib import Path
 
+from toolkit.counted import counted
 from toolkit.engine import port, proc
 from toolkit.engine.known_causes import diagnose
 from toolkit.engine.log import read_end
@@ -66,7 +67,7 @@ def survived(processes: Sequence[proc.Process]) -> EngineError:
     """Even a kill did not end them."""
     names = ", ".join(f"{process.pid} ({proc.title(process.pid)[:60]})" for process in processes)
     return EngineError(
-        f"{len(processes)} engine processes do not die",
+        counted(len(processes), "engine process does not die", "engine processes do not die"),
         where=names,
         why="a killed process stays only while it waits inside a driver",
         fix="wait; if they stay, reset the GPU or reboot",

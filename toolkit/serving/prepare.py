@@ -15,6 +15,7 @@ from toolkit.config.paths import user_path
 from toolkit.config.schema.checkpoint import SourceKind
 from toolkit.config.schema.launcher import LauncherKind
 from toolkit.config.schema.verbs import EngineRunConfig
+from toolkit.counted import counted
 from toolkit.engine import environment
 from toolkit.engine.answer import MODEL_CHECKS, RANDOM_CHECKS
 from toolkit.engine.http import Client
@@ -71,7 +72,7 @@ def refuse(plan: Plan) -> None:
     """
     against = [finding for finding in plan.findings if finding.severity is Severity.refuse]
     if against:
-        rules = "1 rule refuses" if len(against) == 1 else f"{len(against)} rules refuse"
+        rules = counted(len(against), "rule refuses", "rules refuse")
         raise RefusedError(
             f"{rules} this plan",
             where=plan.recipe and f"+recipe={plan.recipe}",

@@ -8,6 +8,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from toolkit.counted import counted
+
 
 def say(text: str) -> None:
     """One line to the person in front."""
@@ -52,7 +54,7 @@ class Progress:
             self._draw(f"{self._title}: the package index does not answer, asking again")
 
     def _packages(self) -> str:
-        return "1 package" if self._found == 1 else f"{self._found} packages"
+        return counted(self._found, "package")
 
     def _draw(self, text: str) -> None:
         if sys.stderr.isatty():

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from toolkit.checkpoint.progress import Progress, step
 from toolkit.config.schema.views import LinkChoice
+from toolkit.counted import counted
 from toolkit.errors import CheckFailedError
 from toolkit.storage import disk
 from toolkit.views.base import BaseFile
@@ -63,7 +64,7 @@ def _linked(method: str, source: Path, path: Path, target: str) -> bool:
 
 def _copy(base: Path, files: list[BaseFile], folder: Path, progress: Progress) -> None:
     total = sum(file.size for file in files)
-    what = f"copying {len(files)} files, {total:,} bytes, of {base}"
+    what = f"copying {counted(len(files), 'file')}, {counted(total, 'byte')}, of {base}"
     with step(progress, what, total):
         for file in files:
             disk.copy_file(base / file.path, folder / file.path, progress.advance)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolkit.checkpoint.progress import Progress, step
+from toolkit.counted import counted
 from toolkit.errors import CheckFailedError, Rejected
 from toolkit.storage.lock import locked
 from toolkit.views.hash_log import HashLog, HashRecord
@@ -63,7 +64,7 @@ def _verify(store: ViewStore, name: str, progress: Progress, *, fast: bool, thre
     todo = [item for item in sound if item.path not in known]
     hashes = {path: Hashed(record.sha256) for path, record in known.items()}
     total = sum(item.size for item in todo)
-    with step(progress, f"reading {len(todo)} files of {name}", total):
+    with step(progress, f"reading {counted(len(todo), 'file')} of {name}", total):
         for item, hashed in hash_files(todo, threads, progress.advance):
             hashes[item.path] = hashed
             if hashed.sha256:

@@ -131,7 +131,7 @@ CASES = [
         "extensions-unread",
         (
             "packages",
-            f"time ran out before {OTHER} was read; 2 libraries were left",
+            f"time ran out before {OTHER} was read; libraries left: 2",
             "run doctor again: what was read once is read faster",
         ),
         config(),

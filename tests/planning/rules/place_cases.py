@@ -130,7 +130,7 @@ CASES = [
         "hardware-without-gpu",
         (
             "hardware",
-            "hardware=v100_sxm2_32gb_x4 has 4 GPUs for 5 ranks",
+            "hardware.gpu_count=4 is less than limits.tensor_parallel=5, and each rank takes a GPU of its own",
             "choose a profile with enough GPUs, such as hardware=v100_sxm2_32gb_x4",
         ),
         on_v100(limits__tensor_parallel=5),

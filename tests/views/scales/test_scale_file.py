@@ -90,7 +90,7 @@ def test_a_value_that_is_no_scale(value: float, reason: str) -> None:
     ("data", "reason"),
     [
         (b"1234", "truncated: 4 bytes, even the header's length needs 8"),
-        (struct.pack("<Q", 1) + b"{", "header too small: 1 bytes"),
+        (struct.pack("<Q", 1) + b"{", "header too small: 1 byte"),
         (struct.pack("<Q", 1 << 30), "header too big: 1073741824 bytes, 1048576 is the limit of a scale shard"),
         (struct.pack("<Q", 90) + b"{}", "truncated: the header needs 98 bytes, the file has 10"),
         (
@@ -107,7 +107,7 @@ def test_a_value_that_is_no_scale(value: float, reason: str) -> None:
             shard({K: entry(), V: entry()}, bytes(8)),
             "its 2 scalars do not fill its 8 bytes of data exactly once",
         ),
-        (shard({K: entry()}, bytes(12)), "its 1 scalars do not fill its 12 bytes of data exactly once"),
+        (shard({K: entry()}, bytes(12)), "its 1 scalar does not fill its 12 bytes of data exactly once"),
     ],
 )
 def test_a_file_that_is_no_scale_shard(data: bytes, reason: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+from toolkit.counted import counted
 from toolkit.native.check.finding import Finding
 from toolkit.native.check.report import Report
 
@@ -50,8 +51,7 @@ def _of_one_rule(findings: Sequence[Finding]) -> Iterator[str]:
 def _ending(report: Report, carrying: Mapping[str, Mapping[str, Any]]) -> str:
     if report.passed:
         return "passed every check"
-    count = len(report.findings)
-    return f"failed: {count} finding{'s' if count > 1 else ''} ({_verdict(carrying)})"
+    return f"failed: {counted(len(report.findings), 'finding')} ({_verdict(carrying)})"
 
 
 def _verdict(carrying: Mapping[str, Mapping[str, Any]]) -> str:
@@ -62,7 +62,7 @@ def _verdict(carrying: Mapping[str, Mapping[str, Any]]) -> str:
         return "runs on a V100"
     if not running:
         return "does not run on a V100"
-    return f"{running} of {len(carrying)} libraries with GPU code run on a V100"
+    return f"{running} of {counted(len(carrying), 'library', 'libraries')} with GPU code run on a V100"
 
 
 def _target(code: Mapping[str, Any]) -> str:

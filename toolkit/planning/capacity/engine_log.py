@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from toolkit.counted import counted
 from toolkit.planning.plan import Capacity, Finding, Severity
 
 # vLLM 0.32, v1/core/kv_cache_utils.py: update_kv_cache_capacity.
@@ -110,7 +111,7 @@ def _difference(planned: Capacity, reported: Reported, blocks: int, apart: int |
         expected = f"planned ({planned.tokens:,} tokens, {planned.blocks:,} blocks)"
     said = (
         f"it reports a KV cache of {reported.tokens:,} tokens ({blocks:,} blocks), "
-        f"{abs(count):,} blocks {'more' if count > 0 else 'fewer'} than {expected}"
+        f"{counted(abs(count), 'block')} {'more' if count > 0 else 'fewer'} than {expected}"
     )
     return Finding(
         "capacity-differs",

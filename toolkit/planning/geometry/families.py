@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from enum import Enum
 
+from toolkit.counted import counted
 from toolkit.planning.geometry.keys import Keys
 from toolkit.planning.geometry.model import LayerKind
 
@@ -62,7 +63,7 @@ def layer_kinds(text: Keys, family: Family) -> tuple[tuple[LayerKind, ...], tupl
     count = text.positive("num_hidden_layers", at_most=MOST_LAYERS)
     words = text.texts("layer_types") or _words_without_list(text, family, count)
     if len(words) != count:
-        raise text.wrong("layer_types", f"a list of {count} names", f"{len(words)} names")
+        raise text.wrong("layer_types", f"a list of {counted(count, 'name')}", counted(len(words), "name"))
     kinds = tuple(_WORDS.get(word, LayerKind.unknown) for word in words)
     strange = tuple(f"layer type '{word}'" for word in dict.fromkeys(words) if word not in _WORDS)
     return tuple(_as_served(kinds, text, family)), strange

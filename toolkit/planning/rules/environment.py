@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from toolkit.config.schema.engine import EngineName
 from toolkit.config.schema.launcher import LauncherKind
+from toolkit.counted import counted
 from toolkit.planning.attention_routes import VOLTA_CPU_FP8, describe, route
 from toolkit.planning.kv_memory import kv_cache_memory_bytes
 from toolkit.planning.plan import Severity
@@ -56,7 +57,7 @@ def no_gpu(context: Context) -> Iterator[Problem]:
     if "gpus" in context.machine.unread:
         yield unknown("engine=v100", f"the GPUs could not be read: {context.machine.unread['gpus']}")
     elif len(gpus) < needed:
-        wanted = "1 GPU is needed" if needed == 1 else f"{needed} GPUs are needed"
+        wanted = counted(needed, "GPU is needed", "GPUs are needed")
         found = "no NVIDIA GPU is visible" if not gpus else f"{len(gpus)} can be seen"
         driver = "" if context.machine.driver else "; the NVIDIA driver is not loaded"
         yield Problem(
@@ -87,8 +88,8 @@ def hardware_without_gpu(context: Context) -> Iterator[Problem]:
     if config.engine.name is EngineName.v100 and config.hardware.gpu_count < config.limits.tensor_parallel:
         yield Problem(
             "hardware",
-            f"hardware={config.hardware.name} has {config.hardware.gpu_count} GPUs for "
-            f"{config.limits.tensor_parallel} ranks",
+            f"hardware.gpu_count={config.hardware.gpu_count} is less than "
+            f"limits.tensor_parallel={config.limits.tensor_parallel}, and each rank takes a GPU of its own",
             "choose a profile with enough GPUs, such as hardware=v100_sxm2_32gb_x4",
         )
 

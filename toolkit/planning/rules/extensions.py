@@ -86,7 +86,7 @@ def extensions_unread(context: Context) -> Iterator[Problem]:
     if installed is not None and installed.unread:
         yield Problem(
             "packages",
-            f"time ran out before {installed.unread[0]} was read; {len(installed.unread)} libraries were left",
+            f"time ran out before {installed.unread[0]} was read; libraries left: {len(installed.unread)}",
             "run doctor again: what was read once is read faster",
         )
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from toolkit.checkpoint.faults import check_failed
 from toolkit.checkpoint.strict_json import StrictJsonError, parse_object
+from toolkit.counted import counted
 from toolkit.errors import Rejected
 from toolkit.views.scales.float32 import scale_fault
 
@@ -53,10 +54,10 @@ def decode_scales(data: bytes, file: str) -> dict[str, float]:
 def _split(data: bytes) -> tuple[dict[str, Any], bytes, str]:
     """The header, the payload, and what is wrong with the file as a whole."""
     if len(data) < 8:
-        return {}, b"", f"truncated: {len(data)} bytes, even the header's length needs 8"
+        return {}, b"", f"truncated: {counted(len(data), 'byte')}, even the header's length needs 8"
     length = struct.unpack("<Q", data[:8])[0]
     if length < 2:
-        return {}, b"", f"header too small: {length} bytes"
+        return {}, b"", f"header too small: {counted(length, 'byte')}"
     if length > _MAX_HEADER:
         return {}, b"", f"header too big: {length} bytes, {_MAX_HEADER} is the limit of a scale shard"
     if 8 + length > len(data):
@@ -89,7 +90,8 @@ def _layout_faults(header: Mapping[str, Any], num_bytes: int) -> list[str]:
     starts = sorted(entry["data_offsets"][0] for entry in header.values())
     if starts == list(range(0, num_bytes, 4)) and num_bytes == 4 * len(starts):
         return []
-    return [f"its {len(starts)} scalars do not fill its {num_bytes} bytes of data exactly once"]
+    fills = counted(len(starts), "scalar does not fill", "scalars do not fill")
+    return [f"its {fills} its {counted(num_bytes, 'byte')} of data exactly once"]
 
 
 def _value(entry: Mapping[str, Any], payload: bytes) -> float:
