@@ -1,17 +1,15 @@
-"""Which scales a checkpoint needs, and scales made from scales."""
+"""Which scales a checkpoint needs, and scales that nobody measured."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from view_samples import pack_for, projections, scales_for
 
 from toolkit.errors import CheckFailedError, ConfigurationError
-from toolkit.views.scales.combine import draft_scales, envelope, unit_pack
+from toolkit.views.scales.combine import draft_scales, unit_pack
 from toolkit.views.scales.coverage import check_base, cover, united
-from toolkit.views.scales.float32 import scale_of
 from toolkit.views.scales.names import scale_names
 
 QWEN = [
@@ -85,6 +83,7 @@ def test_two_packs_do_not_set_one_name(base: Path) -> None:
     with pytest.raises(CheckFailedError) as caught:
         united([one, two])
     assert first_line(caught) == "model.layers.0.self_attn.k_scale: one and two both set it (and 1 more fault)"
+    assert caught.value.fix == "name each overlay once; calibrate once on the prompts of both where both shall count"
 
 
 def test_a_wrong_revision_and_a_collision(base: Path) -> None:
@@ -95,35 +94,6 @@ def test_a_wrong_revision_and_a_collision(base: Path) -> None:
     with pytest.raises(CheckFailedError) as caught:
         check_base(pack, pack.base_index_sha256, {"model.layers.0.self_attn.k_scale": "a.safetensors"})
     assert first_line(caught) == "model.layers.0.self_attn.k_scale: the base already has it, in a.safetensors"
-
-
-def test_the_envelope_takes_each_larger_maximum(base: Path) -> None:
-    one, two = pack_for(base, scales_for(first=0.1)), pack_for(base, dict(reversed(scales_for(first=0.3).items())))
-    one = replace(one, maxima={**one.maxima, "model.layers.0.self_attn.v_scale": 1e4})
-    both = envelope(one, two)
-    assert both == replace(envelope(two, one), artifact=both.artifact)
-    for name, scale in both.scales.items():
-        assert both.maxima[name] == max(one.maxima[name], two.maxima[name])
-        assert scale == scale_of(both.maxima[name])
-        assert scale * 448 >= both.maxima[name]
-
-
-def test_an_envelope_needs_maxima_names_and_one_base(base: Path) -> None:
-    pack = pack_for(base, scales_for())
-    blind = replace(pack, artifact="blind", maxima={})
-    with pytest.raises(CheckFailedError) as caught:
-        envelope(pack, blind)
-    assert first_line(caught) == (
-        "missing report entries: blind does not tell max_abs of model.layers.0.self_attn.k_scale"
-    )
-    with pytest.raises(CheckFailedError) as caught:
-        envelope(pack, pack_for(base, scales_for(1)))
-    assert first_line(caught) == (
-        "the packs hold different scales: model.layers.1.self_attn.k_scale is in one of them only"
-    )
-    with pytest.raises(CheckFailedError) as caught:
-        envelope(pack, replace(pack, base_index_sha256="0" * 64))
-    assert first_line(caught) == "Base checkpoint revision does not match the scale pack"
 
 
 def test_the_negative_control_is_all_ones() -> None:

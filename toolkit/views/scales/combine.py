@@ -1,4 +1,4 @@
-"""Scales from scales: the envelope of two packs, the unit control, and stand-ins for a draft's own."""
+"""Scales that nobody measured: the unit control, and stand-ins for a draft's own."""
 
 from __future__ import annotations
 
@@ -6,36 +6,11 @@ import re
 from collections.abc import Mapping
 
 from toolkit.errors import CheckFailedError, ConfigurationError
-from toolkit.views.scales.float32 import scale_of
 from toolkit.views.scales.names import ScaleNames, layer_and_kind
 from toolkit.views.scales.pack import SCALE_FILE, ScalePack, make_pack
 
 UNIT = "prototype:unit"
 _FROM_LAYER = re.compile(r"prototype:from-layer-(\d+)")
-
-
-def envelope(first: ScalePack, second: ScalePack) -> ScalePack:
-    """The pack that clips nothing that either was measured on: of each scale the larger maximum, / 448, rounded up.
-
-    Raises CheckFailedError where the packs belong to different bases, have other names, or a maximum is not told.
-    """
-    fix = "calibrate again, and make the envelope of packs of one base checkpoint"
-    if first.base_index_sha256 != second.base_index_sha256:
-        why = f"{first.artifact} and {second.artifact} were measured on different index files"
-        raise CheckFailedError("Base checkpoint revision does not match the scale pack", why=why, fix=fix)
-    different = sorted(first.scales.keys() ^ second.scales.keys())
-    if different:
-        what = f"the packs hold different scales: {different[0]} is in one of them only"
-        raise CheckFailedError(what, where=f"{first.artifact}, {second.artifact}", fix=fix)
-    for pack in (first, second):
-        absent = sorted(pack.scales.keys() - pack.maxima.keys())
-        if absent:
-            what = f"missing report entries: {pack.artifact} does not tell max_abs of {absent[0]}"
-            raise CheckFailedError(what, why="an envelope is made of maxima, not of scales", fix=fix)
-    maxima = {name: max(first.maxima[name], second.maxima[name]) for name in first.scales}
-    scales = {name: scale_of(value) for name, value in maxima.items()}
-    artifact = f"envelope({first.artifact}, {second.artifact})"
-    return make_pack(artifact, first.base_index_sha256, scales, maxima, SCALE_FILE)
 
 
 def unit_pack(names: ScaleNames, base_index_sha256: str) -> ScalePack:

@@ -58,9 +58,8 @@ def united(packs: Sequence[ScalePack]) -> dict[str, float]:
             Rejected(name, f"{owners[name]} and {pack.artifact} both set it") for name in pack.scales if name in owners
         ]
         if twice:
-            raise check_failed(
-                twice, where=pack.artifact, fix="name each overlay once; make an envelope of two packs of one model"
-            )
+            fix = "name each overlay once; calibrate once on the prompts of both where both shall count"
+            raise check_failed(twice, where=pack.artifact, fix=fix)
         scales |= pack.scales
         owners |= dict.fromkeys(pack.scales, pack.artifact)
     return scales
