@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -28,6 +27,7 @@ from typing import Any
 
 import torch
 import yaml
+from guarded import guarded
 from kv_scales_judge import (
     CALIBRATED,
     UNIT,
@@ -133,10 +133,11 @@ class Place:
         told |= {"folder": str(self.base.root), "answer": str(answer)}
         told |= {"kv_dtype": arms[0].kv_dtype, "route": self.route}
         env = {**os.environ, "PYTHONPATH": f"{HERE}{os.pathsep}{HERE.parent}", "VLLM_HOST_IP": "127.0.0.1"}
-        command = [sys.executable, str(HERE / "kv_scales_arm.py")]
-        done = subprocess.run(command, input=json.dumps(told), text=True, capture_output=True, env=env, check=False)
-        if done.returncode:
-            sys.exit(f"{arms[0].name}: {done.stdout[-1500:]}\n{done.stderr[-4000:]}")
+        order = own / "order.json"
+        order.write_text(json.dumps(told), encoding="utf-8")
+        with guarded([sys.executable, str(HERE / "kv_scales_arm.py"), str(order)], env) as arm:
+            if arm.wait():
+                sys.exit(f"{arms[0].name}: {arm.log.read_text(errors='replace')[-4000:]}")
         for folder, report in zip(folders, reports, strict=True):
             check_scales(read_reports(report), ExpectedScales(served_scales(read_facts(folder, "view"))), report)
         return json.loads(answer.read_text()) if answer.exists() else None, records

@@ -1,4 +1,4 @@
-"""Arms of kv_scales.py with one KV dtype: vLLM on the model; JSON on stdin says what, and where the records go."""
+"""Arms of kv_scales.py with one KV dtype: vLLM on the model; a JSON file says what, and where the records go."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 def main() -> None:
     """Answer chats if there are any; then let every arm read the token sequences, and leave its records."""
-    told = json.load(sys.stdin)
+    told = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     from vllm import LLM, SamplingParams
 
     engine = LLM(

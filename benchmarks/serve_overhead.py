@@ -1,4 +1,4 @@
-"""What serve adds to the engine's own start: the same command line, bare and supervised, in turn.
+"""What serve adds to the engine's own start: the same command line, bare (behind the warden alone) and served, in turn.
 
     python benchmarks/serve_overhead.py [+recipe=NAME] [--pairs N]
 
@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import signal
 import socket
 import statistics
 import subprocess
@@ -22,6 +21,8 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import Any
+
+from guarded import guarded, stop_with_parent
 
 BEFORE = ("interpreter and imports", "planning", "fetching the checkpoint", "looking for leftovers")
 AFTER = ("waiting for the first answer", "stopping")
@@ -57,18 +58,16 @@ def bare_start(recipe: str) -> tuple[float, float]:
     plan = json.loads(toolkit("plan", recipe, f"server.port={free_port()}"))
     inherited = {name: os.environ[name] for name in plan["inherit"] if name in os.environ}
     began = time.monotonic()
-    engine = subprocess.Popen(
-        plan["argv"], env={**inherited, **plan["env"]}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )  # fmt: skip
-    while not healthy(f"http://{plan['server']['host']}:{plan['server']['port']}/health"):
-        if engine.poll() is not None:
-            sys.exit(f"the bare engine ended with {engine.returncode}")
-        time.sleep(0.05)
-    ready = time.monotonic()
-    os.killpg(engine.pid, signal.SIGTERM)
-    engine.wait()
-    return ready - began, time.monotonic() - ready
+    with guarded(plan["argv"], {**inherited, **plan["env"]}) as engine:
+        while not healthy(f"http://{plan['server']['host']}:{plan['server']['port']}/health"):
+            code = engine.code()
+            if code is not None:
+                sys.exit(f"the bare engine ended with {code}")
+            time.sleep(0.05)
+        ready = time.monotonic()
+        engine.process.terminate()
+        engine.wait()
+        return ready - began, time.monotonic() - ready
 
 
 def served(recipe: str) -> tuple[dict[str, float], float]:
@@ -89,7 +88,14 @@ def free_port() -> int:
 def toolkit(verb: str, *arguments: str) -> str:
     """A verb's JSON document."""
     command = [sys.executable, "-m", f"toolkit.{verb}", *arguments, "output=json"]
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
+    return subprocess.run(
+        command,
+        check=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        preexec_fn=stop_with_parent,
+    ).stdout
 
 
 def healthy(url: str) -> bool:
