@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import csv
 import re
+import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
 from toolkit.machine.facts import Member, Members
+from toolkit.storage.regular import read_regular
 
 SECONDS = 4.0
 """For all packages together; those that are left then are named as not compared."""
@@ -58,7 +60,7 @@ def _packages(folders: Sequence[Path]) -> Iterator[tuple[Path, Path, str, str]]:
 def _record(info: Path) -> list[tuple[str, int | None]] | None:
     """Path and bytes of each file of code that a package was installed with; None where there is no record."""
     try:
-        rows = list(csv.reader((info / "RECORD").read_text(encoding="utf-8").splitlines()))
+        rows = list(csv.reader(read_regular(info / "RECORD").decode().splitlines()))
     except (OSError, UnicodeDecodeError, csv.Error):
         return None
     named = ((row[0], row[2] if len(row) > 2 else "") for row in rows if row)
@@ -73,9 +75,11 @@ def _faults(folder: Path, record: list[tuple[str, int | None]]) -> Iterator[tupl
     """Path, recorded bytes and found bytes of each file that is gone or has another size."""
     for path, size in record:
         try:
-            found = (folder / path).stat().st_size
+            found = (folder / path).stat()
         except OSError:
             yield path, size, None
             continue
-        if size is not None and found != size:
-            yield path, size, found
+        if not stat.S_ISREG(found.st_mode):
+            yield path, size, None
+        elif size is not None and found.st_size != size:
+            yield path, size, found.st_size

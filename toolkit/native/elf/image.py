@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from toolkit.errors import CheckFailedError
+from toolkit.storage.regular import read_regular
 
 MAGIC = b"\x7fELF"
 _SECTION = struct.Struct("<I20xQQ")  # name, then (past type, flags, address) offset and size
@@ -25,7 +26,10 @@ class Image:
     @classmethod
     def read(cls, path: Path) -> Image:
         """The ELF file at `path`. Raises CheckFailedError if it is something else."""
-        return cls(str(path), path.read_bytes()).checked()
+        try:
+            return cls(str(path), read_regular(path)).checked()
+        except OSError as error:
+            raise CheckFailedError("the library cannot be read", where=str(path), why=str(error.strerror)) from error
 
     def checked(self) -> Image:
         """Itself, if it is an ELF file that can be parsed; CheckFailedError otherwise."""

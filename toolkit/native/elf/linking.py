@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolkit.errors import CheckFailedError
+from toolkit.storage.regular import open_regular
 
 _SECTION = struct.Struct("<IIQQQQIIQQ")  # name, type, flags, address, offset, size, link, info, alignment, entry size
 _SYMBOL = struct.Struct("<IBBHQQ")  # name, binding and kind, visibility, section, value, size
@@ -49,8 +50,8 @@ class _Section:
 def linking(path: Path) -> Linking:
     """The ties of the library at `path` (64-bit little-endian ELF). Raises CheckFailedError if it is no such file."""
     try:
-        with path.open("rb") as file:
-            return _read(_Tables(file.fileno(), path.stat().st_size))
+        with open_regular(path) as file:
+            return _read(_Tables(file.fileno(), os.fstat(file.fileno()).st_size))
     except (OSError, struct.error, IndexError, ValueError) as error:
         raise CheckFailedError("the library cannot be read", where=str(path), why=str(error)) from error
 
