@@ -125,7 +125,7 @@ def _compose_and_run(
             let_hydra(name, line, one, settings_of_help(sys.modules[task.__module__].__doc__, schema))
     except _SweepStoppedError as stopped:
         return stopped.code
-    except (HydraException, OmegaConfBaseException, ValueError) as error:
+    except (HydraException, OmegaConfBaseException, ValueError, OverflowError) as error:
         if line.parsed.shell_completion:
             return 0  # nothing to offer; a message would land in the line that is being typed
         raise explain(error, schema) from error

@@ -422,3 +422,17 @@ def test_reading_changes_nothing(folder: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in (folder, *folder.rglob("*"))}
     read_facts(folder, "m")
     assert {path: path.stat().st_mtime_ns for path in (folder, *folder.rglob("*"))} == before
+
+
+def test_a_number_that_nothing_counts_to(single: Path) -> None:
+    """Tokenizers write 10**30 where there is no limit, so that is read."""
+    (single / "config.json").write_text('{"no_limit": 1000000000000000019884624838656}')
+    assert read_facts(single, "m").config["no_limit"] > 10**29
+    (single / "config.json").write_text('{"text_config": {"sizes": [1, ' + "9" * 400 + "]}}")
+    assert fault(single).what == "config.json: text_config.sizes[1]: a number of that size means nothing"
+
+
+def test_a_shape_that_the_formats_own_reader_cannot_read(single: Path) -> None:
+    header = {"a": {"dtype": "U8", "shape": [0, 10**400], "data_offsets": [0, 0]}}
+    raw_shard(single / "model.safetensors", header, 0)
+    assert "is unknown" in fault(single).what

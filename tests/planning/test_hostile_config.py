@@ -13,8 +13,8 @@ from toolkit.planning.make import make_plan
 from toolkit.planning.plan import Plan
 
 CHECKPOINTS = sorted((Path(__file__).parents[2] / "conf/checkpoint").glob("qwen38*.yaml"))
-READ_BESIDE = ("global_head_dim", "kv_lora_rank", "sliding_window", "layer_types")
-STRANGE: tuple[object, ...] = (5, -1, 10**30, "text", [], [1], {}, None)
+READ_BESIDE = ("rope_parameters", "rope_scaling", "global_head_dim", "kv_lora_rank", "sliding_window", "layer_types")
+STRANGE: tuple[object, ...] = (5, -1, 10**30, 10**400, 1e308, "text", [], [1], {}, None)
 
 
 def keys(node: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:

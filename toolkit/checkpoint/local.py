@@ -15,9 +15,12 @@ from toolkit.checkpoint.index import INDEX_FILE, Index, read_index
 from toolkit.checkpoint.listing import list_files, list_names
 from toolkit.checkpoint.safetensors_header import Shard, open_fault, read_shard
 from toolkit.checkpoint.strict_json import StrictJsonError, parse_object
+from toolkit.config.whole_numbers import too_large
 from toolkit.errors import Rejected
 
 CONFIG_FILE = "config.json"
+LARGEST_IN_CONFIG = 2**128
+"""Tokenizers write 10**30 for `no limit`, so 64 bits would be too few."""
 
 _NUMBERED = re.compile(r"(?P<stem>.*)-\d{5}-of-(?P<count>\d{5})\.safetensors")
 
@@ -70,7 +73,9 @@ def _no_collection() -> Iterator[None]:
 
 def _read_config(folder: Path) -> tuple[dict[str, Any], tuple[Rejected, ...]]:
     try:
-        return parse_object((folder / CONFIG_FILE).read_bytes()), ()
+        config = parse_object((folder / CONFIG_FILE).read_bytes())
+        senseless = tuple(too_large(config, most=LARGEST_IN_CONFIG))
+        return config, tuple(Rejected(CONFIG_FILE, f"{key}: a number of that size means nothing") for key in senseless)
     except OSError as error:
         return {}, (Rejected(CONFIG_FILE, open_fault(error)),)
     except StrictJsonError as fault:

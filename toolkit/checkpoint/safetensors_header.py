@@ -22,6 +22,8 @@ from toolkit.errors import Rejected
 
 MAX_HEADER_BYTES = 100_000_000
 """The format's own limit."""
+MOST = 2**64 - 1
+"""The largest size that the format's own reader reads."""
 
 DTYPE_BITS = {
     "BOOL": 8, "U8": 8, "I8": 8, "U16": 16, "I16": 16, "U32": 32, "I32": 32, "U64": 64, "I64": 64,
@@ -75,7 +77,7 @@ def read_shard(path: Path, file: str) -> Shard:
             dtype, shape, (begin, end) = entry["dtype"], entry["shape"], entry["data_offsets"]
             sound = (end - begin) * 8 == prod(shape) * bits_of[dtype] and 0 <= begin <= end <= data_bytes
             for size in (begin, end, *shape):  # the product alone would accept [-2, -3] or [2.0]
-                sound = sound and type(size) is int and size >= 0
+                sound = sound and type(size) is int and 0 <= size <= MOST
             sound = sound and type(shape) is list and (plain or name.isprintable())
         except (KeyError, TypeError, ValueError):
             sound = False
@@ -181,7 +183,7 @@ def _size_fault(name: str, kind: str, bits: int, offsets: list[int], data_bytes:
 
 
 def _naturals(value: Any) -> bool:
-    return isinstance(value, list) and all(type(item) is int and item >= 0 for item in value)
+    return isinstance(value, list) and all(type(item) is int and 0 <= item <= MOST for item in value)
 
 
 def _layout_faults(spans: list[tuple[int, int, str]], data_bytes: int) -> list[str]:

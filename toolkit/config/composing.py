@@ -24,7 +24,7 @@ def compose(name: str, schema: type[Root], line: CommandLine) -> Composed[Root]:
 
     try:
         return checked(compose_once(name, line), schema)
-    except (HydraException, OmegaConfBaseException, ValueError) as error:
+    except (HydraException, OmegaConfBaseException, ValueError, OverflowError) as error:
         raise explain(error, schema) from error
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from toolkit.config.search_path import shipped_conf
 from toolkit.config.strict import close_matches, free_mapping, known_keys, suggestion
+from toolkit.config.whole_numbers import LARGEST
 from toolkit.config.wrong_values import mend
 from toolkit.errors import ConfigurationError
 
@@ -152,6 +153,16 @@ def _wrong_value(found: re.Match[str], _: tuple[str, ...]) -> ConfigurationError
     return ConfigurationError(f"wrong value in '{override}'", where=COMMAND_LINE, why=why, fix=fix)
 
 
+def _too_large(found: re.Match[str], _: tuple[str, ...]) -> ConfigurationError:
+    why = "it is beyond the numbers that machines count with"
+    return ConfigurationError(f"wrong value for '{found.group(1)}'", where="configuration", why=why)
+
+
+def _too_many_digits(_found: re.Match[str], _: tuple[str, ...]) -> ConfigurationError:
+    why = f"it has thousands of digits, and {LARGEST:,} is the largest whole number that is read"
+    return ConfigurationError("a number cannot be read", where="configuration", why=why)
+
+
 def _relative_group(found: re.Match[str], known: tuple[str, ...]) -> ConfigurationError:
     """In a recipe, `override kv: X` means a group recipe/kv."""
     file, key = found.groups()
@@ -199,6 +210,8 @@ KNOWN_TEXTS: Mapping[str, Callable[[re.Match[str], tuple[str, ...]], Configurati
     r"force-add of config groups is not supported: '(.*?)'": _not_forced,
     r"An item is already at '(.*?)'": _already_there,
     r"In '(.*?)': (\w+) raised while composing config:\n(.*?)\n\s*full_key: (\S*)": _in_file,
+    r"too large to convert to float\n\s*full_key: (\S+)": _too_large,
+    r"Exceeds the limit \(\d+ digits\) for integer string conversion": _too_many_digits,
     r"Error merging override (~[^\n]*)": _no_deletion,
     r"Error merging override ([^\n]*)\n(.*)": _wrong_value,
     r"In ([^\n]*?): Override '(.*?)' is defined before '(.*?)'": _override_last,

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_type_hints
 
+from toolkit.config.whole_numbers import LARGEST, too_large
 from toolkit.config.wrong_values import mend
 from toolkit.errors import ConfigurationError
 
@@ -24,11 +25,13 @@ Root = TypeVar("Root")
 def strict(values: Mapping[str, Any], schema: type[Root]) -> Root:
     """Return plain values as an instance of `schema`.
 
-    Raises ConfigurationError for an unknown key (with close matches), a missing value or a wrong type.
+    Raises ConfigurationError for an unknown key (with close matches), a missing value, a wrong type or a number
+    that 64 bits do not hold.
     """
     from omegaconf import OmegaConf
 
     refuse_unknown(values, schema)
+    refuse_too_large(values)
     with _explained():
         return _instance(OmegaConf.merge(OmegaConf.structured(schema), OmegaConf.create(dict(values))), schema)
 
@@ -41,6 +44,7 @@ def strict_composed(composed: DictConfig, schema: type[Root]) -> Root:
     if OmegaConf.get_type(composed) is not schema:
         return strict(plain, schema)
     refuse_unknown(plain, schema)
+    refuse_too_large(plain)
     with _explained():
         return _instance(composed, schema)
 
@@ -51,6 +55,17 @@ def refuse_unknown(values: Mapping[str, Any], schema: type[Any]) -> None:
     for key in unknown_keys(values, schema):
         raise ConfigurationError(
             f"unknown option '{key}'", where="configuration", why=_neighbours(key, known), fix=suggestion(key, known)
+        )
+
+
+def refuse_too_large(values: Mapping[str, Any]) -> None:
+    """Raise ConfigurationError for a whole number that 64 bits do not hold."""
+    for key in too_large(values):
+        raise ConfigurationError(
+            f"wrong value for '{key}'",
+            where="configuration",
+            why="it is beyond the numbers that machines count with",
+            fix=f"{LARGEST:,} is the largest that is read",
         )
 
 

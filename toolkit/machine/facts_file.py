@@ -15,6 +15,7 @@ from typing import Any
 
 from toolkit import __version__
 from toolkit.checkpoint.strict_json import StrictJsonError, parse_object
+from toolkit.config.whole_numbers import LARGEST
 from toolkit.counted import counted
 from toolkit.errors import ConfigurationError
 from toolkit.machine.decode import DecodeError, decode
@@ -22,7 +23,6 @@ from toolkit.machine.facts import NO_LIMIT, MachineFacts
 
 FACTS_SCHEMA = 1
 LARGEST_BYTES = 16 * 2**20
-LARGEST_NUMBER = 2**63 - 1
 RECORD = "record one with: python -m toolkit.doctor output=json > FILE"
 
 
@@ -87,7 +87,7 @@ def _impossible(value: Any, where: str) -> Iterator[str]:
         unlimited = value == NO_LIMIT and where in ("machine.lockable_bytes", "machine.open_files")
         if not unlimited:
             yield f"{where}: {value} is less than nothing"
-    elif isinstance(value, int) and value > LARGEST_NUMBER:
+    elif isinstance(value, int) and value > LARGEST:
         yield f"{where}: a number of {counted(len(str(value)), 'digit')} is more than any machine counts to"
 
 

@@ -292,3 +292,10 @@ def test_where_a_nested_key_is_missing() -> None:
 )
 def test_every_declared_checkpoint_is_fully_understood(name: str) -> None:
     assert read_geometry(declared(name)).unknown == ()
+
+
+def test_a_number_that_64_bits_do_not_hold_is_told_in_short():
+    with pytest.raises(ConfigurationError) as caught:
+        read_geometry({**LLAMA, "hidden_size": 10**400})
+    assert "must be 9223372036854775807 at most, not 1000" in caught.value.what
+    assert len(caught.value.what) < 300

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
+from toolkit.config.whole_numbers import LARGEST
 from toolkit.errors import ConfigurationError
 
 T = TypeVar("T")
+LONGEST_SHOWN = 120
+"""Characters of a wrong value that an error repeats."""
 
 
 class Keys:
@@ -21,20 +24,20 @@ class Keys:
         """Say whether the key is there and not null."""
         return self.data.get(name) is not None
 
-    def integer(self, name: str, default: int | None = None) -> int:
-        """Read a whole number that is not negative."""
+    def integer(self, name: str, default: int | None = None, at_most: int = LARGEST) -> int:
+        """Read a whole number that is not negative; `at_most` bounds one that the planner counts up to."""
         value = self._value(name, default)
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
             raise self.wrong(name, "a whole number, zero or more", value)
+        if value > at_most:
+            raise self.wrong(name, f"{at_most} at most", value)
         return value
 
-    def positive(self, name: str, default: int | None = None, at_most: int | None = None) -> int:
-        """Read a whole number of at least 1; `at_most` bounds one that the planner counts up to."""
-        value = self.integer(name, default)
+    def positive(self, name: str, default: int | None = None, at_most: int = LARGEST) -> int:
+        """Read a whole number of at least 1."""
+        value = self.integer(name, default, at_most)
         if value < 1:
             raise self.wrong(name, "a whole number of at least 1", value)
-        if at_most is not None and value > at_most:
-            raise self.wrong(name, f"{at_most} at most", value)
         return value
 
     def optional_integer(self, name: str) -> int | None:
@@ -65,7 +68,11 @@ class Keys:
 
     def integers(self, name: str) -> tuple[int, ...]:
         """Read a list of whole numbers; empty where the key is absent or null."""
-        return self._list(name, int, "a list of whole numbers")
+        found = self._list(name, int, "a list of whole numbers")
+        for item in found:
+            if item > LARGEST:
+                raise self.wrong(name, f"a list of numbers of {LARGEST:,} at most", item)
+        return found
 
     def child(self, name: str) -> Keys | None:
         """Read a nested object, or None where the key is absent or null."""
@@ -78,8 +85,9 @@ class Keys:
 
     def wrong(self, name: str, expected: str, value: object) -> ConfigurationError:
         """Make the error for a key whose value is not what it should be."""
+        shown = repr(value) if len(repr(value)) <= LONGEST_SHOWN else f"{repr(value)[:LONGEST_SHOWN]}..."
         return ConfigurationError(
-            f"The key '{name}' of the model's configuration must be {expected}, not {value!r}.",
+            f"The key '{name}' of the model's configuration must be {expected}, not {shown}.",
             where=self.where,
             fix="use the config.json that was published with the checkpoint",
         )
