@@ -27,7 +27,15 @@ def test_free_space_of_a_folder_that_is_not_there_yet(tmp_path):
 
 
 def test_memory_nodes():
-    assert system.numa_nodes() == len(list(Path("/sys/devices/system/node").glob("node[0-9]*")))
+    assert 1 <= system.numa_nodes() <= len(list(Path("/sys/devices/system/node").glob("node[0-9]*")))
+
+
+@pytest.mark.parametrize(("allowed", "nodes"), [("0", 1), ("0-1", 2), ("0-1,4,6-7", 5)])
+def test_memory_nodes_that_a_process_may_use(monkeypatch, tmp_path, allowed, nodes):
+    """A container may be given some of the machine's."""
+    monkeypatch.setattr(system, "STATUS", tmp_path / "status")
+    (tmp_path / "status").write_text(f"Name:\tpython\nMems_allowed:\t00000003\nMems_allowed_list:\t{allowed}\n")
+    assert system.numa_nodes() == nodes
 
 
 def test_the_kernel_modules_version(monkeypatch, tmp_path):

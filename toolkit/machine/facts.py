@@ -230,7 +230,7 @@ class MachineFacts:
     disks: Mapping[str, int] | None = None
     """Free bytes by folder: those that serving writes to or fetches into."""
     numa_nodes: int | None = None
-    """Memory nodes that are online."""
+    """Memory nodes that a process may use."""
     processes: tuple[EngineProcess, ...] | None = None
     docker: Docker | None = None
     """None also where there is none."""

@@ -16,6 +16,7 @@ from toolkit.machine.guard import CannotReadError
 LOADER_CACHE = Path("/etc/ld.so.cache")
 LIBRARY_FOLDERS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib/wsl/lib", "/usr/local/nvidia/lib64")
 DOCKER_TIMEOUT_S = 5.0
+STATUS = Path("/proc/self/status")
 MODULE_VERSION = Path("/sys/module/nvidia/version")
 
 
@@ -38,8 +39,9 @@ def disks(folders: Iterable[Path]) -> dict[str, int]:
 
 
 def numa_nodes() -> int:
-    """Memory nodes that are online."""
-    text = Path("/sys/devices/system/node/online").read_text(encoding="ascii").strip()
+    """Memory nodes that this process may use."""
+    lines = STATUS.read_text(encoding="utf-8", errors="replace").splitlines()
+    text = next(line for line in lines if line.startswith("Mems_allowed_list:")).partition(":")[2].strip()
     spans = (part.partition("-") for part in text.split(","))
     return sum(int(last or first) - int(first) + 1 for first, _, last in spans)
 

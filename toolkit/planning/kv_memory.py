@@ -7,6 +7,7 @@ from toolkit.config.schema.verbs import DeploymentConfig
 
 CPU_KV_BYTES = 2**30
 """The CPU engine's KV cache where limits.kv_cache_memory_bytes is null."""
+MOST_GIB = 2**20
 CPU_VARIABLE = "VLLM_CPU_KVCACHE_SPACE"
 """Whole GiB; it wins over the argument in vLLM 0.32 (platforms/cpu.py)."""
 
@@ -26,7 +27,16 @@ def kv_cache_memory_bytes(config: DeploymentConfig) -> int | None:
     asked = config.limits.kv_cache_memory_bytes
     if config.engine.name is not EngineName.cpu:
         return asked
-    space = config.engine.environment.get(CPU_VARIABLE, "")
-    if space.isdecimal():
-        return int(space) * 2**30
+    space = cpu_space(config)
+    if space is not None:
+        return space * 2**30
     return CPU_KV_BYTES if asked is None else asked
+
+
+def cpu_space(config: DeploymentConfig) -> int | None:
+    """GiB that the variable gives, read as vLLM reads it; None where it gives none, or none that memory comes in."""
+    try:
+        space = int(config.engine.environment.get(CPU_VARIABLE, ""))
+    except ValueError:
+        return None
+    return space if 1 <= space <= MOST_GIB else None

@@ -1,5 +1,6 @@
 """All cases of all rules, and the severities of those that do not refuse."""
 
+import cpu_cases
 import doctor_cases
 import extension_cases
 import fault_cases
@@ -19,6 +20,7 @@ SETS = (
     recipe_cases,
     value_cases,
     variable_cases,
+    cpu_cases,
     place_cases,
     model_cases,
     layout_cases,

@@ -9,6 +9,7 @@ from toolkit.planning.rules import (
     arguments,
     attention,
     blocks,
+    cpu_engine,
     drafts,
     dtypes,
     environment,
@@ -31,7 +32,7 @@ from toolkit.planning.rules import (
 )
 from toolkit.planning.rules.rule import Context, Rule
 
-PLAIN_MODULES = (model, sizes, dtypes, parallelism, switches, arguments, variables, environment)
+PLAIN_MODULES = (model, sizes, dtypes, parallelism, switches, arguments, variables, cpu_engine, environment)
 """Rules that hold whatever the numbers are."""
 SIZED_MODULES = (attention, weights, drafts, sharding, blocks, offload, parsers, gpus, routes)
 """Rules that compute with sizes, and therefore need sizes that mean something."""
