@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[1]
 BOTTOM = {"toolkit", "toolkit.counted", "toolkit.errors"}
 """What every module may import: the version, the errors, and the words for a count."""
 SHARED_WITH_PLUGIN = {
+    "toolkit.machine.visible_devices",
     "toolkit.planning.attention_routes",
     "toolkit.planning.kv_measurement",
     "toolkit.planning.platform_demand",

@@ -1,12 +1,15 @@
 """What is read of a machine's GPUs, against nvidia-smi and torch."""
 
+import os
 import subprocess
+import sys
 from itertools import combinations
 
 import pytest
 
 from toolkit.machine.nvml import read_board
 from toolkit.machine.probe import probe
+from toolkit.machine.visible_devices import chosen
 
 torch = pytest.importorskip("torch")
 FIELDS = "index,name,uuid,memory.total,compute_cap,driver_version"
@@ -48,3 +51,22 @@ def test_memory_that_this_process_takes_is_missed():
     held = torch.empty(1 << 30, dtype=torch.uint8, device="cuda:0")
     torch.cuda.synchronize()
     assert before - read_board().gpus[0].free_bytes >= held.numel()
+
+
+SEEN = """
+import ctypes, sys
+cuda, count = ctypes.CDLL("libcuda.so.1"), ctypes.c_int()
+code = cuda.cuInit(0)
+if code == 0:
+    cuda.cuDeviceGetCount(ctypes.byref(count))
+print(count.value)
+"""
+LISTS = ("", "0", "0,0", "0,,0", "0,", " 0 ", "0,9", "9,0", "-1", "0,-1", "4294967296", "\u0660", "x", "0,x", "0,0,9")
+
+
+@pytest.mark.parametrize("text", LISTS)
+def test_the_variable_is_read_as_the_driver_reads_it(text):
+    """How many GPUs a fresh process sees."""
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": text}
+    seen = subprocess.run([sys.executable, "-c", SEEN], env=environment, capture_output=True, text=True, check=True)
+    assert len(chosen(text, [gpu.uuid for gpu in read_board().gpus])) == int(seen.stdout)

@@ -108,11 +108,29 @@ CASES = [
         "visible-devices",
         (
             "CUDA_VISIBLE_DEVICES",
-            "its entry '9' names no GPU, or one that was named before; it and all after it are ignored",
+            "its entry '9' names no GPU, so it and all after it are ignored",
             LIST,
         ),
         on_v100(),
         machine=gpus(visible_devices="0, 9,1", gpus=(v100(0),)),
+    ),
+    Case(
+        "visible-devices",
+        ("CUDA_VISIBLE_DEVICES", "its entry 'x' names no GPU, so it and all after it are ignored", LIST),
+        on_v100(),
+        machine=gpus(visible_devices="x,0", gpus=()),
+    ),
+    Case(
+        "visible-devices",
+        ("CUDA_VISIBLE_DEVICES", "it names '1' twice, and CUDA then shows no GPU at all", LIST),
+        on_v100(),
+        machine=gpus(visible_devices="0,1,1", gpus=()),
+    ),
+    Case(
+        "visible-devices",
+        ("CUDA_VISIBLE_DEVICES", "its entry '7' names no GPU, so it and all after it are ignored", LIST),
+        on_v100(),
+        machine=gpus(visible_devices="0,7,7", gpus=(v100(0),)),
     ),
     Case(
         "visible-devices",

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 
 from toolkit.config.schema.engine import EngineName
-from toolkit.machine.devices import entries
 from toolkit.machine.facts import Gpu
+from toolkit.machine.visible_devices import entries
 from toolkit.planning.plan import Severity
 from toolkit.planning.rules.rule import Context, Problem, Rule, unknown
 
@@ -103,18 +103,19 @@ def driver_library_differs(context: Context) -> Iterator[Problem]:
 def visible_devices(context: Context) -> Iterator[Problem]:
     """CUDA stops reading the variable at the first entry that names no GPU, and vLLM wants whole UUIDs."""
     text, gpus = context.machine.visible_devices, context.machine.gpus
-    if not on_gpu(context) or text is None or "gpus" in context.machine.unread:
+    if not on_gpu(context) or not text or "gpus" in context.machine.unread:
         return
     named = entries(text)
     if len(gpus) < len(named):
-        entry = named[len(gpus)]
-        yield Problem(
-            "CUDA_VISIBLE_DEVICES",
-            f"its entry '{entry}' names no GPU, or one that was named before; it and all after it are ignored",
-            "list each GPU once, by index or by whole UUID; `nvidia-smi -L` prints both",
-        )
+        where, fix = "CUDA_VISIBLE_DEVICES", "list each GPU once, by index or by whole UUID; `nvidia-smi -L` prints both"
+        twice = next((entry for entry in named if named.count(entry) > 1), None)
+        if twice is None or gpus:
+            entry = named[len(gpus)]
+            yield Problem(where, f"its entry '{entry}' names no GPU, so it and all after it are ignored", fix)
+        else:
+            yield Problem(where, f"it names '{twice}' twice, and CUDA then shows no GPU at all", fix)
     for entry, gpu in zip(named, gpus, strict=False):
-        if not entry.isdecimal() and entry != gpu.uuid:
+        if entry.startswith("GPU-") and entry != gpu.uuid:
             yield Problem(
                 "CUDA_VISIBLE_DEVICES",
                 f"'{entry}' is a part of a UUID, which CUDA takes and vLLM does not find",

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from toolkit.machine.visible_devices import chosen
+
 Capability = tuple[int, int]
 
 
@@ -26,20 +28,11 @@ def visible_capabilities(environment: Mapping[str, str]) -> tuple[Capability, ..
         nvml.nvmlShutdown()
 
 
-def _visible(nvml: Any, chosen: str | None) -> list[Any]:
-    """Handles in the order of CUDA's own list, which ends at the first entry that names no GPU."""
-    if chosen is None:
-        return [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
-    handles = []
-    for entry in (text.strip() for text in chosen.split(",")):
-        try:
-            by_index = entry.isdecimal()
-            handles.append(
-                nvml.nvmlDeviceGetHandleByIndex(int(entry)) if by_index else nvml.nvmlDeviceGetHandleByUUID(entry)
-            )
-        except nvml.NVMLError:
-            break
-    return handles
+def _visible(nvml: Any, text: str | None) -> list[Any]:
+    """Handles in the order of CUDA's own list."""
+    handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
+    uuids = [str(nvml.nvmlDeviceGetUUID(handle)) for handle in handles]
+    return [handles[index] for index in chosen(text, uuids)]
 
 
 def _capability(nvml: Any, handle: Any) -> Capability:
