@@ -6,19 +6,17 @@ import cases
 import pytest
 
 from toolkit.display.fit_text import render
-from toolkit.planning.fit import SIZE_RULES, Fit, fit, of_size
+from toolkit.planning.fit import SIZE_RULES, Fit, fit, of_size, with_changes
 from toolkit.planning.levers import LEVERS
 from toolkit.planning.make import make_plan
 from toolkit.planning.plan import Plan, Severity
 
 GIB = 2**30
-SHARED_HEADS = cases.llama(num_key_value_heads=2)
-"""On four ranks each KV head is held twice, so that two ranks can share a cache."""
 
 
 def planner(machine=None):
     def plan(config) -> Plan:
-        return make_plan(config, "", SHARED_HEADS, machine or cases.gpu_machine())
+        return make_plan(config, "", cases.llama(num_key_value_heads=2), machine or cases.gpu_machine())
 
     return plan
 
@@ -123,18 +121,30 @@ def test_a_cache_of_told_bytes_is_made_as_large_as_one_request():
 
 
 def test_a_change_that_another_rule_refuses_is_not_proposed(short):
-    """DCP over ranks that hold their own KV heads is not possible; such a proposal would only move the refusal."""
+    """Such a proposal would only move the refusal."""
     plan = planner()
 
     def strict(config) -> Plan:
         made = plan(config)
-        if config.dcp.size > 1:
-            made = replace(made, findings=(*made.findings, replace(of_size(plan(short))[0], rule="dcp-heads")))
+        if config.kv.dtype != "float16":
+            made = replace(made, findings=(*made.findings, replace(of_size(plan(short))[0], rule="dtype-unknown")))
         return made
 
     proposals = fit(short, strict(short), strict).proposals
-    assert "size" not in {proposal.changes[0].name for proposal in proposals}
-    assert {proposal.changes[0].name for proposal in proposals} == {*ORDER}
+    assert [proposal.changes[0].name for proposal in proposals] == ["max_model_len", "gpu_memory_utilization"]
+
+
+@pytest.mark.parametrize("lever", LEVERS, ids=lambda lever: lever.changes.__name__)
+def test_every_lever_moves_some_deployment_to_where_it_can_be_served(lever):
+    """One whose every change another rule refuses could never be proposed."""
+    deployments = [gpu(16, limits__max_num_seqs=4, limits__max_num_batched_tokens=512)]
+    deployments.append(gpu(16, limits__for_tokens=10**6))
+    plan = planner()
+    assert any(
+        refusals(plan(with_changes(config, (change,)))) <= SIZE_RULES
+        for config in deployments
+        for change in lever.changes(config, plan(config))
+    )
 
 
 def test_refusals_that_have_nothing_to_do_with_size_stay_and_do_not_hinder(short):
@@ -151,7 +161,6 @@ def test_the_levers_stand_in_the_order_of_their_loss():
         "max_num_seqs",
         "max_num_batched_tokens",
         "dtype",
-        "size",
         "gpu_memory_utilization",
     ]
     targeted = gpu(16, limits__for_tokens=10**6)

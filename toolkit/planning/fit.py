@@ -119,7 +119,7 @@ class _Search:
         applied: list[tuple[Lever, Change]] = []
         found = Proposal((), self._planner(config))
         for lever in LEVERS:
-            now = _applied(config, [change for _, change in applied])
+            now = with_changes(config, [change for _, change in applied])
             usable = [c for c in lever.changes(now, found.plan) if self._allowed(self._with(now, (c,)).plan)]
             if usable:
                 applied.append((lever, usable[-1]))
@@ -136,7 +136,7 @@ class _Search:
         for position in reversed(range(len(applied))):
             lever, strongest = applied[position]
             others = [change for change in kept if change is not strongest]
-            base = _applied(config, others)
+            base = with_changes(config, others)
             if self.fits(self._planner(base)):
                 kept = others
             elif (milder := self.mildest(base, lever)) is not None:
@@ -144,10 +144,11 @@ class _Search:
         return self._with(config, kept)
 
     def _with(self, config: DeploymentConfig, changes: Sequence[Change]) -> Proposal:
-        return Proposal(tuple(changes), self._planner(_applied(config, changes)))
+        return Proposal(tuple(changes), self._planner(with_changes(config, changes)))
 
 
-def _applied(config: DeploymentConfig, changes: Sequence[Change]) -> DeploymentConfig:
+def with_changes(config: DeploymentConfig, changes: Sequence[Change]) -> DeploymentConfig:
+    """The deployment with other values of some options."""
     changed = deepcopy(config)
     for change in changes:
         group = getattr(changed, change.group)

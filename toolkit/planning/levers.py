@@ -86,14 +86,6 @@ def _kv_dtype(config: DeploymentConfig, _: Plan) -> Sequence[Change]:
     return [Change("kv", "dtype", dtype, f"kv={dtype}", loss) for dtype in ("fp8_e4m3", "fp8_e5m2")]
 
 
-def _dcp(config: DeploymentConfig, _: Plan) -> Sequence[Change]:
-    """Sizes that divide the ranks; there is a shipped choice of 2 alone."""
-    ranks = config.limits.tensor_parallel
-    sizes = [size for size in (2, 4, 8) if config.dcp.size < size <= ranks and ranks % size == 0]
-    loss = "an exchange between ranks in every layer and step"
-    return [Change("dcp", "size", size, f"dcp{'' if size == 2 else '.size'}={size}", loss) for size in sizes]
-
-
 def _memory(config: DeploymentConfig, plan: Plan) -> Sequence[Change]:
     """A larger share of the GPU, or exactly the cache that one full request needs."""
     limits = config.limits
@@ -116,6 +108,5 @@ LEVERS = (
     Lever(_sequences),
     Lever(_batch),
     Lever(_kv_dtype, unordered=True),
-    Lever(_dcp, unordered=True),
     Lever(_memory),
 )

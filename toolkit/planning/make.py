@@ -143,6 +143,6 @@ def _too_small(config: DeploymentConfig, capacity: Capacity) -> tuple[Finding, .
             "limits.kv_cache_memory_bytes",
             f"one request of {config.limits.max_model_len:,} tokens needs {fewest:,} blocks with the null block, and "
             f"{capacity.blocks:,} fit",
-            f"use at least {needed:,} bytes, or a smaller limits.max_model_len",
+            f"use limits.kv_cache_memory_bytes={needed} at least, or a smaller limits.max_model_len",
         ),
     )

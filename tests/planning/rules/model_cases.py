@@ -69,7 +69,7 @@ def some(whole, scaled, **more):
 HEADS = "choose a model with one of these head sizes"
 E5M2_FIX = "use kv=fp8_e4m3 or kv=float16"
 NO_HEAD = "use speculative=none or ngram"
-FEWER = "use a number of ranks that divides"
+FEWER = "use a limits.tensor_parallel that divides"
 
 
 def e5m2(container, checkpoint):
@@ -325,7 +325,7 @@ CASES = [
                     f"a rank's {columns} input columns of {name} are no multiple of {size}, the weights that share a "
                     "scale"
                 ),
-                "use fewer ranks",
+                "use a smaller limits.tensor_parallel",
             ),
             on_v100(limits__tensor_parallel=4),
             checkpoint,

@@ -183,7 +183,11 @@ CASES = [
     Case("launcher-not-ready", None, config(launcher__kind=LauncherKind.local)),
     Case(
         "kv-over-host-memory",
-        ("limits.kv_cache_memory_bytes", "1,001 bytes are asked for and 1,000 are free", "use at most 500 bytes"),
+        (
+            "limits.kv_cache_memory_bytes",
+            "1,001 bytes are asked for and 1,000 are free",
+            "use limits.kv_cache_memory_bytes=500 at most",
+        ),
         config(limits__kv_cache_memory_bytes=1001),
         machine=machine(available_bytes=1000),
     ),
@@ -198,7 +202,7 @@ CASES = [
         (
             "limits.kv_cache_memory_bytes",
             "1,073,741,824 bytes are asked for and 1,000 are free",
-            "use at most 500 bytes",
+            "use limits.kv_cache_memory_bytes=500 at most",
         ),
         config(),
         machine=machine(available_bytes=1000),

@@ -13,6 +13,8 @@ from composing import compose
 from rule_cases import Case, absent
 from rule_sets import CASES, SEVERITIES
 
+from toolkit.config.schema.verbs import DeploymentConfig
+from toolkit.config.strict import known_keys
 from toolkit.machine.facts import Copy
 from toolkit.machine.software import NAMES
 from toolkit.planning.known_faults import FAULTS, WRONG_OUTPUT
@@ -172,6 +174,26 @@ def _typed(fix: str) -> list[str]:
 def test_what_a_fix_names_can_be_typed(option):
     parsed = subprocess.run(["bash", "-c", f"printf %s {option}"], capture_output=True, text=True, check=True).stdout
     assert [override.replace("'", "") for override in compose(parsed).overrides] == [parsed]  # it is quoted for Hydra
+
+
+FREE = {"recipe.status", "checkpoint.name", "checkpoint.declared", "engine.extra_arguments", "engine.inherit"}
+"""Options whose value no fix can name: a sentence says what to change of it."""
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.says], ids=lambda case: case.rule)
+def test_a_fix_of_an_option_names_an_option(case):
+    """A bare value would leave the reader to guess where it goes."""
+    where, _, fix = case.says
+    known = {key for key in known_keys(DeploymentConfig) if not key.startswith("recipe.")}
+    if fix and where in known - FREE:
+        groups = {key.partition(".")[0] for key in known}
+        assert any(key in fix for key in known) or any(f"{group}=" in fix for group in groups), fix
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.says], ids=lambda case: case.rule)
+def test_two_fixes_of_one_list_can_both_be_followed(case):
+    """One that gives a list as a whole would take back what the other, or the user, put there."""
+    assert re.search(r"=\[", case.says[2]) is None
 
 
 def test_packages_with_known_faults_are_looked_for():

@@ -9,7 +9,7 @@ from toolkit.planning.plan import Severity
 config, on_v100, llama, machine, gpus = cases.config, cases.on_v100, cases.llama, cases.machine, cases.gpu_machine
 DRAFTING = ("none", "mtp", "dflash2", "draft_model", "ngram")
 XQA = "VLLM_FLASH_V100_DECODE_USE_XQA"
-CHOOSE_KV = "choose float16 or fp8_e4m3 or fp8_e5m2"
+CHOOSE_KV = "choose kv=float16 or fp8_e4m3 or fp8_e5m2"
 
 CASES = [
     Case(
@@ -26,7 +26,9 @@ CASES = [
     Case("scales-without-fp8", None, config(overlay__name="none")),
     *(
         Case(
-            "sizes-positive", (key.replace("__", "."), f"{size} is not a size", "use 1 or more"), config(**{key: size})
+            "sizes-positive",
+            (key.replace("__", "."), f"{size} is not a size", f"use {key.replace('__', '.')}=1 or more"),
+            config(**{key: size}),
         )
         for size in (0, -1)
         for key in (
@@ -42,7 +44,7 @@ CASES = [
     ),
     Case(
         "sizes-positive",
-        ("speculative.tokens", "0 is not a size", "use 1 or more"),
+        ("speculative.tokens", "0 is not a size", "use speculative.tokens=1 or more"),
         config(speculative__method="ngram", speculative__tokens=0),
     ),
     Case("sizes-positive", None, config(limits__max_num_seqs=1, limits__block_size=1, limits__tensor_parallel=1)),
@@ -51,7 +53,11 @@ CASES = [
     *(
         Case(
             "utilization-range",
-            ("limits.gpu_memory_utilization", f"{share} is no share of a memory", "use 0.9, or 0.1 to 1.0"),
+            (
+                "limits.gpu_memory_utilization",
+                f"{share} is no share of a memory",
+                "use limits.gpu_memory_utilization=0.9, or 0.1 to 1.0",
+            ),
             config(limits__gpu_memory_utilization=share),
         )
         for share in (0.0, -0.5, 1.01, float("nan"), float("inf"))
@@ -61,7 +67,7 @@ CASES = [
     *(
         Case(
             "timeouts-positive",
-            (f"engine.{name}", f"{seconds} seconds is no time to wait", "use 1 to 604800"),
+            (f"engine.{name}", f"{seconds} seconds is no time to wait", f"use engine.{name}=1 to 604800"),
             config(**{f"engine__{name}": seconds}),
         )
         for name in ("start_timeout_s", "stop_timeout_s")
@@ -83,7 +89,7 @@ CASES = [
         (
             "speculative.method",
             "'eagle' is no way of drafting",
-            f"choose {' or '.join(DRAFTING)}",
+            f"choose speculative.method={' or '.join(DRAFTING)}",
         ),
         config(speculative__method="eagle"),
     ),
@@ -91,7 +97,7 @@ CASES = [
     *(
         Case(
             "port-out-of-range",
-            ("server.port", f"{port} is no TCP port", "use a number from 1024 to 65535"),
+            ("server.port", f"{port} is no TCP port", "use server.port=8000, or another from 1024 to 65535"),
             config(server__port=port),
         )
         for port in (-1, 0, 65536)
@@ -126,12 +132,12 @@ CASES = [
     Case("kv-wider-than-engine", None, config(engine__dtype="float16", kv__dtype="float16")),
     Case(
         "engine-dtype-unknown",
-        ("engine.dtype", "engine=cpu cannot compute in 'half'", "choose float16 or float32 or bfloat16"),
+        ("engine.dtype", "engine=cpu cannot compute in 'half'", "choose engine.dtype=float16 or float32 or bfloat16"),
         config(engine__dtype="half"),
     ),
     Case(
         "engine-dtype-unknown",
-        ("engine.dtype", "engine=v100 cannot compute in 'float32'", "choose float16 or bfloat16"),
+        ("engine.dtype", "engine=v100 cannot compute in 'float32'", "choose engine.dtype=float16 or bfloat16"),
         on_v100(engine__dtype="float32"),
         machine=gpus(),
     ),
@@ -150,12 +156,20 @@ CASES = [
     Case("bf16-on-sm70", None, config(engine__dtype="bfloat16")),
     Case(
         "heads-not-divisible",
-        ("limits.tensor_parallel", "12 attention heads do not divide over 5 ranks", "use 1, 2, 3, 4, 6, 12"),
+        (
+            "limits.tensor_parallel",
+            "12 attention heads do not divide over 5 ranks",
+            "use limits.tensor_parallel=1 or 2 or 3 or 4 or 6 or 12",
+        ),
         config(limits__tensor_parallel=5),
     ),
     Case(
         "heads-not-divisible",
-        ("limits.tensor_parallel", "32 attention heads do not divide over 3 ranks", "use 1, 2, 4, 8, 16"),
+        (
+            "limits.tensor_parallel",
+            "32 attention heads do not divide over 3 ranks",
+            "use limits.tensor_parallel=1 or 2 or 4 or 8 or 16",
+        ),
         config(limits__tensor_parallel=3),
         cases.facts(config={"text_config": {"num_attention_heads": 32}}),
     ),
@@ -163,7 +177,11 @@ CASES = [
     Case("heads-not-divisible", None, config(), llama(num_attention_heads=15)),
     Case(
         "heads-not-divisible",
-        ("limits.tensor_parallel", "34 attention heads do not divide over 3 ranks", "use 1, 2"),
+        (
+            "limits.tensor_parallel",
+            "34 attention heads do not divide over 3 ranks",
+            "use limits.tensor_parallel=1 or 2",
+        ),
         config(limits__tensor_parallel=3),
         llama(num_attention_heads=34),
     ),
@@ -186,7 +204,7 @@ CASES = [
         (
             "limits.tensor_parallel",
             "12 KV heads neither divide over nor repeat evenly on 5 ranks",
-            "use a divisor or a multiple of 12",
+            "use limits.tensor_parallel=1 or 2 or 3 or 4 or 6 or 12, or a multiple of 12",
         ),
         config(limits__tensor_parallel=5),
         cases.facts(config={"num_attention_heads": 12}),
@@ -196,7 +214,7 @@ CASES = [
         (
             "limits.tensor_parallel",
             "4 KV heads neither divide over nor repeat evenly on 6 ranks",
-            "use a divisor or a multiple of 4",
+            "use limits.tensor_parallel=1 or 2 or 4, or a multiple of 4",
         ),
         config(limits__tensor_parallel=6),
     ),
@@ -205,7 +223,7 @@ CASES = [
         (
             "limits.tensor_parallel",
             "4 KV heads neither divide over nor repeat evenly on 3 ranks",
-            "use a divisor or a multiple of 4",
+            "use limits.tensor_parallel=1 or 2 or 4, or a multiple of 4",
         ),
         config(limits__tensor_parallel=3),
     ),
@@ -225,7 +243,7 @@ CASES = [
             (
                 "dcp.size",
                 f"{dcp} ranks cannot share a cache out of {ranks} tensor-parallel ranks",
-                f"use a multiple of {dcp}",
+                f"use limits.tensor_parallel={dcp} or a multiple of it",
             ),
             on_v100(dcp__size=dcp, limits__tensor_parallel=ranks),
             machine=gpus(),

@@ -103,7 +103,7 @@ def images_on_small_gpu(context: Context) -> Iterator[Problem]:
         yield Problem(
             "engine.extra_arguments",
             "the model takes images, whose encoder needs room that a 16 GB card hardly has",
-            "set engine.extra_arguments=[--language-model-only] to serve text alone, or plan a shorter context",
+            "add --language-model-only to engine.extra_arguments to serve text alone, or plan a shorter context",
         )
 
 

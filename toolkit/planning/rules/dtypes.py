@@ -28,7 +28,7 @@ def kv_dtype_unknown(context: Context) -> Iterator[Problem]:
     """A KV dtype that no engine of ours stores."""
     dtype = context.config.kv.dtype
     if dtype not in (*KV_DTYPES, "fp8"):
-        yield Problem("kv.dtype", f"'{dtype}' is no KV dtype of these engines", f"choose {' or '.join(KV_DTYPES)}")
+        yield Problem("kv.dtype", f"'{dtype}' is no KV dtype of these engines", f"choose kv={' or '.join(KV_DTYPES)}")
 
 
 def kv_wider_than_engine(context: Context) -> Iterator[Problem]:
@@ -48,7 +48,7 @@ def engine_dtype_unknown(context: Context) -> Iterator[Problem]:
         yield Problem(
             "engine.dtype",
             f"engine={engine.name.value} cannot compute in '{engine.dtype}'",
-            f"choose {' or '.join(allowed)}",
+            f"choose engine.dtype={' or '.join(allowed)}",
         )
 
 

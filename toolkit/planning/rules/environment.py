@@ -146,7 +146,7 @@ def kv_over_host_memory(context: Context) -> Iterator[Problem]:
         yield Problem(
             "limits.kv_cache_memory_bytes",
             f"{asked:,} bytes are asked for and {free:,} are free",
-            f"use at most {free // 2:,} bytes",
+            f"use limits.kv_cache_memory_bytes={free // 2} at most",
         )
 
 

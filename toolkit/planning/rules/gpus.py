@@ -21,7 +21,7 @@ LAST_WITH_VOLTA = 580
 SMALLEST_SHARED_MEMORY = 2**30
 SAME_SIZE = 0.03
 """Share by which the memory of two cards of one kind may differ."""
-CURE = "set +engine.environment.NCCL_P2P_DISABLE=1 and engine.extra_arguments=[--disable-custom-all-reduce]"
+CURE = "set +engine.environment.NCCL_P2P_DISABLE=1 and add --disable-custom-all-reduce to engine.extra_arguments"
 
 
 def on_gpu(context: Context) -> bool:
@@ -107,7 +107,10 @@ def visible_devices(context: Context) -> Iterator[Problem]:
         return
     named = entries(text)
     if len(gpus) < len(named):
-        where, fix = "CUDA_VISIBLE_DEVICES", "list each GPU once, by index or by whole UUID; `nvidia-smi -L` prints both"
+        where, fix = (
+            "CUDA_VISIBLE_DEVICES",
+            "list each GPU once, by index or by whole UUID; `nvidia-smi -L` prints both",
+        )
         twice = next((entry for entry in named if named.count(entry) > 1), None)
         if twice is None or gpus:
             entry = named[len(gpus)]

@@ -9,6 +9,8 @@ from toolkit.config.schema.engine import EngineName
 from toolkit.planning.plan import Severity
 from toolkit.planning.rules.rule import Context, Problem, Rule, unknown
 
+MOST_RANKS = 16
+
 
 def text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
     """The language model's part of a config.json; multimodal ones nest it."""
@@ -23,12 +25,16 @@ def heads_not_divisible(context: Context) -> Iterator[Problem]:
     if not isinstance(heads, int):
         yield unknown("limits.tensor_parallel", "config.json does not say how many attention heads there are")
     elif heads % ranks:
-        fitting = [str(count) for count in range(1, min(heads, 16) + 1) if heads % count == 0]
         yield Problem(
             "limits.tensor_parallel",
             f"{heads} attention heads do not divide over {ranks} ranks",
-            f"use {', '.join(fitting)}",
+            f"use limits.tensor_parallel={' or '.join(_fitting(heads))}",
         )
+
+
+def _fitting(heads: int) -> Iterator[str]:
+    """Numbers of ranks over which heads divide, as far as machines have GPUs."""
+    return (str(count) for count in range(1, min(heads, MOST_RANKS) + 1) if heads % count == 0)
 
 
 def kv_heads_not_divisible(context: Context) -> Iterator[Problem]:
@@ -42,7 +48,7 @@ def kv_heads_not_divisible(context: Context) -> Iterator[Problem]:
         yield Problem(
             "limits.tensor_parallel",
             f"{heads} KV heads neither divide over nor repeat evenly on {ranks} ranks",
-            f"use a divisor or a multiple of {heads}",
+            f"use limits.tensor_parallel={' or '.join(_fitting(heads))}, or a multiple of {heads}",
         )
 
 
@@ -53,7 +59,7 @@ def dcp_needs_ranks(context: Context) -> Iterator[Problem]:
         yield Problem(
             "dcp.size",
             f"{dcp} ranks cannot share a cache out of {ranks} tensor-parallel ranks",
-            f"use a multiple of {dcp}",
+            f"use limits.tensor_parallel={dcp} or a multiple of it",
         )
 
 

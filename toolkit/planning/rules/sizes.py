@@ -17,7 +17,7 @@ def sizes_positive(context: Context) -> Iterator[Problem]:
     """Counts and sizes are at least one."""
     for where, size in _sizes(context.config).items():
         if size is not None and size < 1:
-            yield Problem(where, f"{size} is not a size", "use 1 or more")
+            yield Problem(where, f"{size} is not a size", f"use {where}=1 or more")
 
 
 def _sizes(config: DeploymentConfig) -> Mapping[str, int | float | None]:
@@ -40,7 +40,11 @@ def utilization_is_a_share(context: Context) -> Iterator[Problem]:
     """The share of a GPU's memory lies above 0 and is at most 1."""
     share = context.config.limits.gpu_memory_utilization
     if not 0 < share <= 1:
-        yield Problem("limits.gpu_memory_utilization", f"{share} is no share of a memory", "use 0.9, or 0.1 to 1.0")
+        yield Problem(
+            "limits.gpu_memory_utilization",
+            f"{share} is no share of a memory",
+            "use limits.gpu_memory_utilization=0.9, or 0.1 to 1.0",
+        )
 
 
 def timeouts_positive(context: Context) -> Iterator[Problem]:
@@ -49,7 +53,7 @@ def timeouts_positive(context: Context) -> Iterator[Problem]:
     for name in ("start_timeout_s", "stop_timeout_s"):
         seconds = getattr(engine, name)
         if not 0 < seconds <= LONGEST_WAIT_S:
-            fix = f"use 1 to {LONGEST_WAIT_S}"
+            fix = f"use engine.{name}=1 to {LONGEST_WAIT_S}"
             yield Problem(f"engine.{name}", f"{seconds} seconds is no time to wait", fix)
 
 
@@ -68,14 +72,18 @@ def speculative_unknown(context: Context) -> Iterator[Problem]:
     """A way of drafting that no engine of ours has."""
     method = context.config.speculative.method
     if method not in SPECULATIVE:
-        yield Problem("speculative.method", f"'{method}' is no way of drafting", f"choose {' or '.join(SPECULATIVE)}")
+        yield Problem(
+            "speculative.method",
+            f"'{method}' is no way of drafting",
+            f"choose speculative.method={' or '.join(SPECULATIVE)}",
+        )
 
 
 def port_out_of_range(context: Context) -> Iterator[Problem]:
     """A TCP port is a number from 1 to 65535."""
     port = context.config.server.port
     if not 1 <= port <= 65535:
-        yield Problem("server.port", f"{port} is no TCP port", "use a number from 1024 to 65535")
+        yield Problem("server.port", f"{port} is no TCP port", "use server.port=8000, or another from 1024 to 65535")
 
 
 RULES = (

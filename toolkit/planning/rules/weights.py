@@ -56,7 +56,7 @@ def widths_not_divisible(context: Context) -> Iterator[Problem]:
             yield Problem(
                 "limits.tensor_parallel",
                 f"{what} of {width:,} columns does not divide over {ranks} ranks",
-                "use a number of ranks that divides it",
+                "use a limits.tensor_parallel that divides it",
             )
 
 
@@ -83,7 +83,7 @@ def recurrent_heads_not_divisible(context: Context) -> Iterator[Problem]:
             yield Problem(
                 "limits.tensor_parallel",
                 f"{heads} recurrent {what} heads do not divide over {ranks} ranks",
-                "use a number of ranks that divides them",
+                "use a limits.tensor_parallel that divides them",
             )
 
 
@@ -106,7 +106,7 @@ def scales_not_divisible(context: Context) -> Iterator[Problem]:
                 "limits.tensor_parallel",
                 f"a rank's {share.columns:,} input columns of {share.name} are no multiple of {columns}, the weights "
                 "that share a scale",
-                "use fewer ranks",
+                "use a smaller limits.tensor_parallel",
             )
 
 
