@@ -20,8 +20,8 @@ EXPECTED = {
     "mixed_cards": {"over-nodes", "device-order", "gpus-differ", "peer-access-missing"},
     "driver_too_old": {"over-nodes", "driver-too-old", "docker-without-gpu"},
     "cuda13_leftovers": {
-        "orphaned-engine", "replaced-libraries", "cuda-13-leftovers", "two-copies", "user-site-shadows",
-        "torch-without-sm70", "ptxas-without-sm70", "source-tree-first",
+        "gpu-memory-taken", "orphaned-engine", "replaced-libraries", "cuda-13-leftovers", "two-copies",
+        "user-site-shadows", "torch-without-sm70", "ptxas-without-sm70", "source-tree-first",
         "extension-without-sm70", "extension-cannot-load", "package-files-missing",
     },
     "no_gpu": {"no-v100-here", "could-not-be-read"},
@@ -62,6 +62,21 @@ def test_this_machine(tmp_path):
     assert again["findings"] == document["findings"]
 
 
+def test_folders_that_cannot_be_written_are_found_before_a_start(tmp_path):
+    """By a doctor with and without a deployment, by a plan, and so by serve."""
+    (tmp_path / "file").write_text("")
+    here = doctor(code=0, XDG_CACHE_HOME=str(tmp_path / "file"))["facts"]["machine"]["unwritable"]
+    assert here == {"compiled code": f"{tmp_path / 'file'} is no folder"}
+    facts = json.loads(file_of("v100_sxm2_32gb_x4").read_text())
+    facts["machine"]["unwritable"] = here
+    (tmp_path / "facts.json").write_text(json.dumps(facts))
+    v100 = f"machine.facts_file={tmp_path / 'facts.json'}"
+    assert "folder-unwritable" in rules(doctor(v100, code=5))
+    assert "folder-unwritable" in rules(doctor("+recipe=smollm2_v100", v100, code=5))
+    planned = json.loads(cli.call("plan", "+recipe=smollm2_v100", v100, "output=json").stdout)
+    assert "folder-unwritable" in rules(planned)
+
+
 def test_a_deployment_is_checked_as_well():
     healthy = f"machine.facts_file={file_of('v100_sxm2_32gb_x4')}"
     assert "recipe-unsupported" not in rules(doctor(healthy, code=0))
@@ -92,7 +107,7 @@ def test_a_checkpoint_that_cannot_be_read_keeps_nothing_back(tmp_path):
 def test_the_text_ends_with_a_verdict():
     result = cli.call("doctor", f"machine.facts_file={file_of('cuda13_leftovers')}")
     assert (result.returncode, result.stderr) == (5, "")
-    assert result.stdout.splitlines()[-1] == "4 errors, 8 warnings"
+    assert result.stdout.splitlines()[-1] == "5 errors, 8 warnings"
     result = cli.call("doctor", f"machine.facts_file={file_of('v100_sxm2_32gb_x4')}")
     assert (result.returncode, result.stdout.splitlines()[-1]) == (0, "nothing wrong was found")
 

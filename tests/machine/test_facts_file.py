@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import fields, replace
+from pathlib import Path
 
 import cli
 import pytest
@@ -18,7 +19,7 @@ LIBRARY = {
     "h200",
 }  # fmt: skip
 
-NEWER = ("links", "software", "extensions", "members", "native")
+NEWER = ("links", "software", "extensions", "members", "native", "fetches_into", "unwritable")
 """Facts that came with later releases."""
 
 
@@ -52,6 +53,30 @@ def test_what_is_written_is_read_back(name, tmp_path):
     facts = recorded(name)
     assert facts_file.read(written(tmp_path, facts_file.to_json(facts))) == facts
     assert json.loads(file_of(name).read_text())["machine"] == facts_file.to_json(facts)["machine"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_record_does_not_contradict_itself(name):
+    facts = recorded(name)
+    free, memory = (sum(getattr(gpu, field) for gpu in facts.gpus) for field in ("free_bytes", "memory_bytes"))
+    assert sum(process.gpu_bytes for process in facts.processes or ()) <= memory - free
+    assert facts.available_bytes <= facts.memory_bytes
+    assert {index for link in facts.links or () for index in (link.first, link.second)} <= {
+        gpu.index for gpu in facts.gpus
+    }
+    assert {gpu.numa_node for gpu in facts.gpus} <= {None, *range(facts.numa_nodes or 0)}
+    for folder in (facts.fetches_into or {}).values():
+        assert any(Path(folder).is_relative_to(disk) for disk in facts.disks)
+    if facts.software is None:
+        return
+    first = {copy.name: copy.version for copy in reversed(facts.software.distributions)}
+    both = facts.packages.keys() & first.keys()
+    assert {package: facts.packages[package] for package in both} == {package: first[package] for package in both}
+    assert {copy.folder for copy in facts.software.distributions} <= {*facts.software.folders}
+    version = "python{}.{}".format(*facts.python)
+    assert all(version in folder for folder in facts.software.folders if "/lib/python" in folder)
+    for fault in facts.members.faults if facts.members else ():
+        assert first.get(fault.package, fault.version) == fault.version
 
 
 def test_this_machine_can_be_recorded(tmp_path):

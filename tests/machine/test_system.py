@@ -5,6 +5,7 @@ import resource
 import shutil
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -24,6 +25,32 @@ def test_free_space_of_a_folder_that_is_not_there_yet(tmp_path):
     free = shutil.disk_usage(tmp_path).free
     assert abs(system.free_bytes(tmp_path / "a" / "b") - free) < 2**30
     assert set(system.disks([tmp_path, tmp_path / "x"])) == {str(tmp_path), str(tmp_path / "x")}
+
+
+def test_folders_that_nothing_can_be_made_in(tmp_path):
+    (tmp_path / "file").write_text("")
+    folders = {"here": tmp_path, "to be made": tmp_path / "a/b", "below a file": tmp_path / "file/a"}
+    assert system.unwritable(folders) == {"below a file": f"{tmp_path / 'file'} is no folder"}
+    assert system.unwritable({"kernel": Path("/proc/volta")}).keys() <= {"kernel"}
+    assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "reason"),
+    [(os.ST_RDONLY, "is on a file system that is only read"), (0, "is not this user's to write")],
+)
+def test_why_a_folder_is_not_written_to(monkeypatch, tmp_path, flags, reason):
+    """The administrator, who runs this suite in containers, may write everywhere; so the kernel's answer is made up."""
+    monkeypatch.setattr(os, "access", lambda folder, mode: False)
+    monkeypatch.setattr(os, "statvfs", lambda folder: SimpleNamespace(f_flag=flags))
+    assert system.unwritable({"x": tmp_path / "new"}) == {"x": f"{tmp_path} {reason}"}
+
+
+def test_only_folders_on_disks_of_their_own_are_named_again(tmp_path):
+    shm = Path("/dev/shm/volta-none")
+    assert list(system.elsewhere([tmp_path / "a", tmp_path / "b/c"], [tmp_path])) == []
+    assert list(system.elsewhere([tmp_path / "a"], [tmp_path / "b"])) == [tmp_path / "a"]
+    assert list(system.elsewhere([shm, tmp_path], [Path("/")]))[:1] == [shm]
 
 
 def test_memory_nodes():

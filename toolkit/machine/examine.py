@@ -8,6 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from toolkit.checkpoint.hub import hub_cache
+from toolkit.checkpoint.store import Store
+from toolkit.config.schema.checkpoint import SourceKind
 from toolkit.machine.extensions import extensions
 from toolkit.machine.facts import MachineFacts
 from toolkit.machine.guard import CannotReadError, read_all
@@ -15,7 +18,7 @@ from toolkit.machine.members import members
 from toolkit.machine.native import native
 from toolkit.machine.probe import probe
 from toolkit.machine.software import software
-from toolkit.machine.system import disks, docker
+from toolkit.machine.system import disks, docker, elsewhere
 
 
 def examine(python: str, folders: Callable[[], Sequence[Path]], ports: Iterable[tuple[str, int]] = ()) -> MachineFacts:
@@ -32,7 +35,8 @@ def examine(python: str, folders: Callable[[], Sequence[Path]], ports: Iterable[
         return found
 
     deep: Mapping[str, Callable[[], Any]] = {
-        "disks": lambda: disks(written_folders()),
+        "disks": lambda: disks((*written_folders(), *elsewhere(map(Path, fetches_into().values()), written_folders()))),
+        "fetches_into": fetches_into,
         "docker": docker,
         "software": lambda: software(python, searched()),
         "extensions": lambda: extensions(searched()),
@@ -43,6 +47,13 @@ def examine(python: str, folders: Callable[[], Sequence[Path]], ports: Iterable[
     unread = {name: reading.reason for name, reading in readings.items() if reading.reason is not None}
     found = {name: reading.value for name, reading in readings.items()}
     return replace(facts, **found, unread={**facts.unread, **unread})
+
+
+def fetches_into() -> dict[str, str]:
+    """Where checkpoints are brought, by the kind of source; a local one stays where it is."""
+    made = str(Store.at(None).root)
+    kinds = {SourceKind.hub: str(hub_cache()), SourceKind.package: made, SourceKind.random: made}
+    return {kind.value: folder for kind, folder in kinds.items()}
 
 
 def written_folders() -> tuple[Path, ...]:

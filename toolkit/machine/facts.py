@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+COMPILED, TEMPORARY = "compiled code", "temporary files"
+"""Uses of folders that the engine writes to."""
 NO_LIMIT = -1
 """A resource limit that is not set."""
 
@@ -229,6 +231,11 @@ class MachineFacts:
     """Free bytes of /dev/shm, through which ranks and processes talk."""
     disks: Mapping[str, int] | None = None
     """Free bytes by folder: those that serving writes to or fetches into."""
+    fetches_into: Mapping[str, str] | None = None
+    """The folder that a checkpoint is brought into, by the kind of its source; `disks` has it, or the folder
+    above it that lies on the same disk."""
+    unwritable: Mapping[str, str] | None = None
+    """Of the folders that the engine writes to, those in which it cannot, by use, each with the reason."""
     numa_nodes: int | None = None
     """Memory nodes that a process may use."""
     processes: tuple[EngineProcess, ...] | None = None

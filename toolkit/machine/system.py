@@ -7,7 +7,7 @@ import re
 import resource
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from toolkit.machine.facts import NO_LIMIT, Docker
@@ -28,14 +28,50 @@ def limit(kind: int) -> int:
 
 def free_bytes(folder: Path) -> int:
     """Free bytes of the file system that a folder lies in, or will lie in once it is made."""
+    return shutil.disk_usage(_nearest(folder)).free
+
+
+def _nearest(folder: Path) -> Path:
+    """The folder, or the nearest of those above it that is there."""
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
-    return shutil.disk_usage(folder).free
+    return folder
+
+
+def elsewhere(folders: Iterable[Path], known: Collection[Path]) -> Iterator[Path]:
+    """Those folders of which no known folder above them says how much is free: they lie on a disk of their own."""
+    for folder in folders:
+        above = [each for each in known if folder.is_relative_to(each)]
+        closest = max(above, key=lambda each: len(each.parts), default=None)
+        if closest is None or _nearest(closest).stat().st_dev != _nearest(folder).stat().st_dev:
+            yield folder
 
 
 def disks(folders: Iterable[Path]) -> dict[str, int]:
     """Free bytes for each folder."""
     return {str(folder): free_bytes(folder) for folder in folders}
+
+
+def unwritable(folders: Mapping[str, Path]) -> dict[str, str]:
+    """Of named folders those in which, or in whose nearest parent that is there, nothing can be made; with the reason.
+
+    Nothing is written to find out.
+    """
+    faults = {use: _fault(folder) for use, folder in folders.items()}
+    return {use: fault for use, fault in faults.items() if fault is not None}
+
+
+def _fault(folder: Path) -> str | None:
+    try:
+        folder = _nearest(folder)
+    except OSError as error:
+        return f"{folder}: {error.strerror}"
+    if not folder.is_dir():
+        return f"{folder} is no folder"
+    if os.access(folder, os.W_OK | os.X_OK):
+        return None
+    read_only = os.statvfs(folder).f_flag & os.ST_RDONLY
+    return f"{folder} is on a file system that is only read" if read_only else f"{folder} is not this user's to write"
 
 
 def numa_nodes() -> int:

@@ -9,7 +9,7 @@ from toolkit.errors import ToolkitError
 from toolkit.machine.facts import MachineFacts
 from toolkit.planning.make import make_plan
 from toolkit.planning.plan import Finding, Severity
-from toolkit.planning.rules import gpus
+from toolkit.planning.rules import gpus, writing
 from toolkit.planning.rules.registry import DOCTOR_RULES, check
 from toolkit.planning.rules.rule import Context
 
@@ -20,7 +20,7 @@ def diagnose(machine: MachineFacts) -> tuple[Finding, ...]:
     config.engine.name = EngineName.v100 if machine.gpus or machine.driver else EngineName.cpu
     config.limits.tensor_parallel = max(1, len(machine.gpus))
     nothing = CheckpointFacts(name="", present=True, root=None, config={})
-    return check(Context(config, "", nothing, machine), (*gpus.RULES, *DOCTOR_RULES))
+    return check(Context(config, "", nothing, machine), (*gpus.RULES, *writing.RULES, *DOCTOR_RULES))
 
 
 def diagnose_for(

@@ -5,6 +5,7 @@ from dataclasses import replace
 import cases
 from rule_cases import Case, absent, waits
 
+from toolkit.config.schema.checkpoint import SourceKind
 from toolkit.machine.facts import NO_LIMIT, Copy, DeviceCode, Docker, NativeLibrary
 from toolkit.planning.plan import Severity
 
@@ -20,6 +21,8 @@ TORCH = "./quickstart VERB engine=v100 installs one that has; by hand it is torc
 LOOK = "run toolkit.doctor on the serving machine"
 NATIVE = NativeLibrary("/build/volta_native.so")
 PROVE = {"engine__prove_on_any_gpu": True}
+ABSENT, NINE = (cases.facts(present=False, weight_bytes=size) for size in (131962870170, 9))
+FROM_HUB = config(checkpoint__source__kind=SourceKind.hub)
 SITE, HOME = "/engine/site", "/home/user/.local/lib/python3.11/site-packages"
 VLLM, TORCH_2_10 = Copy("vllm", "0.32.0", SITE), Copy("torch", "2.10.0", SITE)
 
@@ -294,29 +297,43 @@ CASES = [
     ),
     Case("disk-nearly-full", None, config(), machine=machine(disks={"/tmp": 10 * 2**30})),
     waits("disk-nearly-full", "disks", "free space was not looked at", config(), fix=LOOK, machine=machine(disks=None)),
-    Case(
-        "checkpoint-over-disk",
-        (
-            "checkpoint",
-            "its files take 122.9 GiB and the emptiest disk has 122.0 GiB free",
-            "free that much, or point HF_HOME to a larger disk",
-        ),
-        config(),
-        cases.facts(present=False, weight_bytes=131962870170),
-        machine(disks={"/tmp": 2**30, "/cache": 122 * 2**30}),
+    *(
+        Case(
+            "checkpoint-over-disk",
+            (
+                "checkpoint",
+                f"its files take 122.9 GiB, and {folder} has 122.0 GiB free",
+                f"free that much, or point {variable} to a larger disk",
+            ),
+            config(checkpoint__source__kind=kind),
+            ABSENT,
+            machine(disks=disks, fetches_into={"hub": "/disk/hub", "package": "/home/me/.cache/checkpoints"}),
+        )
+        for kind, folder, variable, disks in (
+            (SourceKind.hub, "/disk/hub", "HF_HOME", {"/disk": 122 * 2**30, "/tmp": 2**40}),
+            (SourceKind.hub, "/disk/hub", "HF_HOME", {"/": 2**40, "/disk": 122 * 2**30, "/disk/huge": 2**40}),
+            (
+                SourceKind.package,
+                "/home/me/.cache/checkpoints",
+                "XDG_CACHE_HOME",
+                {"/home/me/.cache": 122 * 2**30, "/home/me": 2**40, "/disk": 2**40},
+            ),
+        )
     ),
-    Case(
-        "checkpoint-over-disk",
-        (
-            "checkpoint",
-            "its files take 0.0 GiB and the emptiest disk has 0.0 GiB free",
-            "free that much, or point HF_HOME to a larger disk",
-        ),
-        config(),
-        cases.facts(present=False, weight_bytes=1),
-        machine(disks={}),
+    Case("checkpoint-over-disk", None, FROM_HUB, NINE, machine(disks={"/hub": 9, "/tmp": 0})),
+    Case("checkpoint-over-disk", None, FROM_HUB, NINE, machine(disks={"/": 0, "/hub": 9})),
+    *(
+        waits(
+            "checkpoint-over-disk",
+            "disks",
+            "the folder that it is brought into was not looked at",
+            FROM_HUB,
+            fix=LOOK,
+            checkpoint=NINE,
+            machine=made,
+        )
+        for made in (machine(fetches_into=None), machine(fetches_into={}), machine(disks={"/other": 99, "/hubs": 99}))
     ),
-    Case("checkpoint-over-disk", None, config(), cases.facts(present=False, weight_bytes=9), machine(disks={"/": 9})),
     Case("checkpoint-over-disk", None, config(), cases.facts(weight_bytes=9), machine(disks={"/": 0})),
     Case("checkpoint-over-disk", None, config(), absent(), machine(disks={"/": 0})),
     waits(

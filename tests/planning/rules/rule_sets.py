@@ -15,12 +15,14 @@ import recipe_cases
 import route_cases
 import value_cases
 import variable_cases
+import writing_cases
 
 SETS = (
     recipe_cases,
     value_cases,
     variable_cases,
     cpu_cases,
+    writing_cases,
     place_cases,
     model_cases,
     layout_cases,

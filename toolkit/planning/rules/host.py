@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import PurePath
 
+from toolkit.config.schema.checkpoint import SourceKind
 from toolkit.machine.facts import NO_LIMIT
 from toolkit.planning.plan import Severity
 from toolkit.planning.rules.gpus import on_gpu
@@ -57,18 +59,24 @@ def disk_nearly_full(context: Context) -> Iterator[Problem]:
 
 def checkpoint_over_disk(context: Context) -> Iterator[Problem]:
     """A checkpoint that is still to be fetched needs its size in free space."""
-    facts, disks = context.checkpoint, context.machine.disks
+    facts, disks, kind = context.checkpoint, context.machine.disks, context.config.checkpoint.source.kind
     if facts.present or facts.weight_bytes is None:
         return
     if disks is None:
         yield not_looked_at("disks", "free space was")
         return
-    most = max(disks.values(), default=0)
-    if most < facts.weight_bytes:
+    folder = PurePath((context.machine.fetches_into or {}).get(kind.value, ""))
+    above = [PurePath(disk) for disk in disks if folder.is_relative_to(disk)]
+    if not above:
+        yield not_looked_at("disks", "the folder that it is brought into was")
+        return
+    free = disks[str(max(above, key=lambda disk: len(disk.parts)))]
+    if free < facts.weight_bytes:
+        variable = "HF_HOME" if kind is SourceKind.hub else "XDG_CACHE_HOME"
         yield Problem(
             "checkpoint",
-            f"its files take {_gib(facts.weight_bytes)} GiB and the emptiest disk has {_gib(most)} GiB free",
-            "free that much, or point HF_HOME to a larger disk",
+            f"its files take {_gib(facts.weight_bytes)} GiB, and {folder} has {_gib(free)} GiB free",
+            f"free that much, or point {variable} to a larger disk",
         )
 
 
