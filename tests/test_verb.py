@@ -146,10 +146,39 @@ class TestSweeps:
         assert cli.first_line(result.stderr) == "error: checkpoint.source.path is not set"
         assert "Traceback" not in result.stderr
 
-    def test_a_choice_that_does_not_exist_ends_the_sweep_before_its_first_job(self):
-        result = cli.call("plan", TINY, "-m", "kv=float16,fp9")
+    @pytest.mark.parametrize(
+        ("swept", "good", "what"),
+        [
+            ("kv=float16,fp9", "float16", "there is no kv named 'fp9'"),
+            ("limits.tensor_parallel=1,x", "1", "wrong value in 'limits.tensor_parallel=x'"),
+            ("limits.max_num_seqs=x,1,y", "1", "wrong value in 'limits.max_num_seqs=x'"),
+        ],
+    )
+    def test_a_wrong_value_is_told_and_hides_no_plan(self, swept, good, what):
+        result = cli.call("plan", TINY, "-m", swept)
+        assert result.returncode == 2
+        assert cli.first_line(result.stderr) == f"error: {what}"
+        header, *rows = result.stdout.splitlines()
+        assert header.split()[0] == swept.partition("=")[0]
+        assert [row.split()[0] for row in rows if row.endswith("can be served")] == [good]
+        assert any(row.endswith(f"error: {what}") for row in rows)
+        assert len(rows) == len(swept.split(","))
+
+    def test_a_mistake_of_all_is_told_once(self):
+        result = cli.call("plan", TINY, "-m", "limits.max_num_seqs=1,2,3", "limits.tpyo=1")
+        assert result.returncode == 2
+        assert result.stderr.count("error: unknown option 'limits.tpyo'") == 1
+        assert result.stdout.count("error: unknown option 'limits.tpyo'") == 3
+
+    def test_a_verb_that_acts_does_nothing_before_every_job_is_right(self):
+        result = cli.call("serve", TINY, "dry_run=true", "-m", "kv=float16,fp9")
         assert (result.returncode, result.stdout) == (2, "")
         assert cli.first_line(result.stderr) == "error: there is no kv named 'fp9'"
+
+    def test_files_of_a_group_are_swept_by_a_pattern(self):
+        result = cli.call("plan", TINY, "-m", "kv=glob(fp8*)", "output=json")
+        assert result.returncode == 0, result.stderr
+        assert [plan["overrides"]["kv"] for plan in plans_of(result.stdout)] == ["fp8_e4m3", "fp8_e5m2"]
 
     def test_as_text_it_is_one_table(self):
         result = cli.call("plan", TINY, "-m", "kv=float16,fp8_e4m3", "limits.max_model_len=0,1024")

@@ -11,7 +11,7 @@ from toolkit import __version__
 from toolkit.config.composed import Composed
 from toolkit.config.composing import compose
 from toolkit.errors import ConfigurationError, ToolkitError
-from toolkit.jobs import Sweep, run_job, told
+from toolkit.jobs import Sweep, run_job, run_sweep, told
 from toolkit.streams import complete_streams, drop_output, say, writing
 
 if TYPE_CHECKING:
@@ -114,12 +114,14 @@ def _compose_and_run(
     codes: list[int] = []
 
     def one(job: DictConfig) -> None:
-        codes.append(run_job(job, schema, task, sweep))
+        codes.append(run_job(job, schema, task))
         if codes[-1] > SIGNALLED:
             raise _SweepStoppedError(codes[-1])
 
     if line.plain:
         return task(compose(name, schema, line))
+    if line.sweeps and sweep is not None:
+        return run_sweep(name, schema, line, sweep)
     try:
         with writing():
             let_hydra(name, line, one, settings_of_help(sys.modules[task.__module__].__doc__, schema))
@@ -129,6 +131,4 @@ def _compose_and_run(
         if line.parsed.shell_completion:
             return 0  # nothing to offer; a message would land in the line that is being typed
         raise explain(error, schema) from error
-    if sweep is not None and codes:
-        sweep.end()
     return max(codes, default=0)

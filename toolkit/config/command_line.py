@@ -34,6 +34,12 @@ class CommandLine:
         return replace(self, overrides=(f"+recipe='{quoted}'", *others))
 
     @property
+    def sweeps(self) -> bool:
+        """Whether several jobs are asked for, and none of Hydra's other services."""
+        others = (service for service in SERVICES if service != "multirun")
+        return bool(self.parsed.multirun) and not any(getattr(self.parsed, service) for service in others)
+
+    @property
     def plain(self) -> bool:
         """Whether one job is asked for, and none of Hydra's services."""
         return not any(getattr(self.parsed, service) for service in SERVICES)

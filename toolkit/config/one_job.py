@@ -37,7 +37,7 @@ def compose_once(name: str, line: CommandLine) -> Composition:
     setup_globals()
     JobRuntime.instance().set("name", name)
     _leave_out_hydras_files()
-    loader = Loader(_search_path(line))
+    loader = Loader(search_path_of(line))
     overrides = [override for override in line.overrides if not override.lstrip("+~").startswith(HYDRAS)]
     composed = loader.load_configuration(line.config_name or name, overrides, RunMode.RUN)
     hydra = composed.hydra
@@ -58,7 +58,7 @@ def _leave_out_hydras_files() -> None:
     settings_of_hydra(Unused)
 
 
-def _search_path(line: CommandLine) -> Any:
+def search_path_of(line: CommandLine) -> Any:
     """The shipped folder, the user's behind it, and last the schemas, as Hydra's own application has them."""
     from hydra._internal.utils import create_config_search_path
     from hydra.core.config_search_path import SearchPathQuery
