@@ -53,7 +53,7 @@ CASES = [
         NODES,
         (
             f"engine.environment.{BIND}",
-            f"{BIND} has 1 lists of cores and there are 2 ranks",
+            f"{BIND} has 1 list of cores and there are 2 ranks",
             "write a list for each rank, or nobind",
         ),
         ranks(2, "0-1"),

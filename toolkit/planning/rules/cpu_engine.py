@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from toolkit.config.schema.engine import EngineName
+from toolkit.counted import counted
 from toolkit.planning.kv_memory import CPU_VARIABLE, MOST_GIB, cpu_space
 from toolkit.planning.plan import Severity
 from toolkit.planning.rules.rule import Context, Problem, Rule, unknown
@@ -35,7 +36,7 @@ def ranks_over_nodes(context: Context) -> Iterator[Problem]:
     if binding != BINDS_TO_NODES:
         lists = len(binding.split("|"))
         if lists != ranks:
-            message = f"{BINDING} has {lists} lists of cores and there are {ranks} ranks"
+            message = f"{BINDING} has {counted(lists, 'list')} of cores and there are {ranks} ranks"
             yield Problem(f"engine.environment.{BINDING}", message, f"write a list for each rank, or {BINDS_NOTHING}")
     elif nodes is None:
         yield unknown(where, f"it is not known whether this machine has {ranks} memory nodes", fix)
