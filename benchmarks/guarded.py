@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
-from toolkit.engine import linux
 from toolkit.engine.events import EngineExited, Event
-from toolkit.engine.proc import MARKER
 from toolkit.engine.process import EngineProcess, Launch, start
+from toolkit.linux import control
+from toolkit.linux.proc import MARKER
 
 GRACE_S = 60.0
 
@@ -55,7 +55,7 @@ def guarded(argv: Sequence[str], env: Mapping[str, str]) -> Iterator[Guarded]:
 
 def stop_with_parent() -> None:
     """For a child that cleans up by itself (subprocess's `preexec_fn`): SIGTERM when the benchmark is gone."""
-    linux.die_with_parent(signal.SIGTERM)
+    control.die_with_parent(signal.SIGTERM)
 
 
 def _code(event: Event) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from toolkit.engine import proc
+from toolkit.linux import proc
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 ENGINE = """

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 from harness import gone, helper_pids, marked, until
 
-from toolkit.engine import proc, process
+from toolkit.engine import process
 from toolkit.engine.events import EngineExited, EngineGone, WardenLost
 from toolkit.engine.sweep import Scent, remains
 from toolkit.errors import EngineError
+from toolkit.linux import proc
 
 ALL_HELPERS = ["session", "daemon", "clean"]
 

@@ -17,7 +17,7 @@ def proc(folder: Path, *processes: tuple[int, int, str, str], maps: dict[int, st
     for pid, parent, name, command in processes:
         home = folder / str(pid)
         home.mkdir()
-        (home / "stat").write_text(f"{pid} ({name}) S {parent} 0 0")
+        (home / "stat").write_text(f"{pid} ({name}) S {parent} {'0 ' * 40}")
         (home / "comm").write_text(f"{name}\n")
         (home / "cmdline").write_bytes(command.replace(" ", "\0").encode())
         if maps and pid in maps:

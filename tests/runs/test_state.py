@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from toolkit.engine.proc import identify
+from toolkit.linux.proc import identify
 from toolkit.runs.state import NEXT, State, StateFile, read_state
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from toolkit.engine import proc
+from toolkit.linux import proc
 
 STANDIN = Path(__file__).with_name("engine.py")
 INTERPRETER = Path(__file__).with_name("python")

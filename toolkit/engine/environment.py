@@ -9,8 +9,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from toolkit.config.paths import user_path
-from toolkit.engine.proc import MARKER
 from toolkit.errors import ConfigurationError
+from toolkit.linux.proc import MARKER
 
 API_KEY = "VLLM_API_KEY"
 """vLLM 0.32.0 reads it (entrypoints/serve/middleware/register.py); a key on the command line is for everyone to see."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from toolkit.engine import proc
+from toolkit.linux import proc
 
 LISTEN = "0A"
 """The kernel's code of the listening state in /proc/net/tcp."""

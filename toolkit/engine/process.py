@@ -15,10 +15,10 @@ from queue import SimpleQueue
 from typing import Any, BinaryIO
 
 import toolkit
-from toolkit.engine import linux, proc
 from toolkit.engine.events import EngineExited, EngineGone, Event, WardenLost
 from toolkit.engine.sweep import Scent, sweep
 from toolkit.errors import EngineError
+from toolkit.linux import control, proc
 
 WARDEN = "import sys; sys.path.insert(0, sys.argv[1]); from toolkit.engine.warden import main; main()"
 LOST_S = 10.0
@@ -114,7 +114,7 @@ def start(launch: Launch, inbox: SimpleQueue[Event]) -> EngineProcess:
     Raises:
         EngineError: the program could not be executed.
     """
-    linux.adopt_orphans()  # should the warden be killed, its descendants come to us
+    control.adopt_orphans()  # should the warden be killed, its descendants come to us
     warden = _start_warden(launch)
     warden.order(json.dumps(_order(launch)))  # over the pipe, as a command line is for everyone to read
     first = warden.report()

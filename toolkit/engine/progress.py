@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from toolkit.engine import proc
+from toolkit.linux import proc
 
 BUSY = 0.05
 """Cores kept busy that count as progress, little enough for a crowded machine; an engine that waits takes 0.002."""

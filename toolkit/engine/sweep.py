@@ -8,8 +8,8 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 
-from toolkit.engine import proc
 from toolkit.engine.warden import TRACKERS_S
+from toolkit.linux import proc
 
 AGAIN_S = 0.02
 

@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from toolkit.engine import linux, proc
+from toolkit.linux import control, proc
 
 STRAGGLERS_S = 2.0
 """Seconds that helpers get to end by themselves after the engine's first process did."""
@@ -131,7 +131,7 @@ class Watch:
 
 def main() -> None:
     """Start the engine that the first line orders, and stay until nothing of it is left."""
-    linux.adopt_orphans()
+    control.adopt_orphans()
     wake = signals_as_bytes()
     orders = Orders(0)
     text = orders.first()
@@ -156,7 +156,7 @@ def spawn(argv: Sequence[str], env: dict[str, str], folder: str, log: str) -> in
     warden = os.getpid()
 
     def die_with_warden() -> None:
-        linux.die_with_parent(signal.SIGKILL)
+        control.die_with_parent(signal.SIGKILL)
         if os.getppid() != warden:  # it died before the line above
             os.kill(os.getpid(), signal.SIGKILL)
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from toolkit.counted import counted
-from toolkit.engine import proc
 from toolkit.errors import CheckFailedError, ConfigurationError
+from toolkit.linux import proc
 from toolkit.runs.folder import RunFolder, all_runs
 from toolkit.runs.state import RunState, State, StateError, load_state
 

@@ -11,7 +11,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from toolkit.engine.proc import Identity, identify
+from toolkit.linux.proc import Identity, identify
 from toolkit.runs.atomic import write_text
 
 STATE_SCHEMA = 1

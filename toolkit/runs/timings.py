@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from toolkit.engine import proc
+from toolkit.linux import proc
 
 BEFORE = "interpreter and imports"
 

@@ -10,11 +10,11 @@ from queue import SimpleQueue
 from typing import Any
 
 from toolkit.config.schema.verbs import Until
-from toolkit.engine import proc
 from toolkit.engine.answer import Answer
 from toolkit.engine.events import Event
 from toolkit.engine.log import all_lines, tail
 from toolkit.errors import EngineError, ToolkitError
+from toolkit.linux import proc
 from toolkit.planning.capacity.engine_log import compare, reported_in
 from toolkit.planning.expected import ExpectedWorkers
 from toolkit.planning.plan import Capacity, Finding, Severity

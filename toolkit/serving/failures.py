@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from toolkit.counted import counted
-from toolkit.engine import port, proc
+from toolkit.engine import port
 from toolkit.engine.known_causes import diagnose
 from toolkit.engine.log import read_end
 from toolkit.errors import EngineError
+from toolkit.linux import proc
 from toolkit.planning.plan import ServerAddress
 
 

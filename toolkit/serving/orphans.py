@@ -6,7 +6,8 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from toolkit.engine import proc, sweep
+from toolkit.engine import sweep
+from toolkit.linux import proc
 from toolkit.runs.folder import RunFolder
 from toolkit.runs.state import read_state
 

@@ -8,8 +8,8 @@ import signal
 from contextlib import suppress
 from dataclasses import dataclass
 
-from toolkit.engine import proc
 from toolkit.engine.sweep import Scent, sweep
+from toolkit.linux import proc
 from toolkit.runs.listing import Seen
 
 MARGIN_S = 15.0

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 
-from toolkit.engine import port, proc, process
+from toolkit.engine import port, process
 from toolkit.engine.answer import Answer
 from toolkit.engine.events import (
     Answered,
@@ -28,6 +28,7 @@ from toolkit.engine.log import LogFollower
 from toolkit.engine.phases import Phase, later_phase
 from toolkit.engine.progress import Progress, measure
 from toolkit.engine.readiness import Question, ask, check_model, wait_healthy
+from toolkit.linux import proc
 from toolkit.machine.probe import is_busy
 from toolkit.runs.state import State, StateFile
 from toolkit.runs.timings import Timings

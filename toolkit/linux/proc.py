@@ -1,4 +1,4 @@
-"""What Linux's /proc says of processes; standard library only, because the warden runs without site-packages."""
+"""What /proc says of processes. `root` is /proc, or a folder like it."""
 
 from __future__ import annotations
 
@@ -44,10 +44,15 @@ class Identity:
         return process is not None and process.started == self.started and not process.dead
 
 
-def read(pid: int) -> Process | None:
+def pids(root: Path = ROOT) -> list[int]:
+    """Every process that this one can see, by its number."""
+    return sorted(int(entry.name) for entry in root.iterdir() if entry.name.isdecimal())
+
+
+def read(pid: int, root: Path = ROOT) -> Process | None:
     """One process, or None where there is none."""
     try:
-        text = (ROOT / str(pid) / "stat").read_bytes().decode(errors="replace")
+        text = (root / str(pid) / "stat").read_bytes().decode(errors="replace")
     except (FileNotFoundError, ProcessLookupError):
         return None
     fields = text[text.rindex(")") + 2 :].split()  # the name before it may hold blanks and parentheses
@@ -65,8 +70,7 @@ def read(pid: int) -> Process | None:
 
 def all_processes() -> list[Process]:
     """Every process that this one can see."""
-    found = (read(int(entry.name)) for entry in ROOT.iterdir() if entry.name.isdecimal())
-    return [process for process in found if process is not None]
+    return [process for pid in pids() if (process := read(pid)) is not None]
 
 
 def descendants(root: int, processes: Iterable[Process]) -> list[Process]:
@@ -90,12 +94,21 @@ def marker_of(pid: int) -> str | None:
     return next((os.fsdecode(entry[len(prefix) :]) for entry in entries if entry.startswith(prefix)), None)
 
 
-def title(pid: int) -> str:
+def title(pid: int, root: Path = ROOT) -> str:
     """The command line, or the title that the process gave itself; empty where it is gone."""
-    try:
-        return (ROOT / str(pid) / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
-    except OSError:
-        return ""
+    return _text(root / str(pid) / "cmdline").replace("\0", " ").strip()
+
+
+def name(pid: int, root: Path = ROOT) -> str:
+    """The program's name, 15 bytes at most; empty where it is gone."""
+    return _text(root / str(pid) / "comm").strip()
+
+
+def replaced_libraries(pid: int, root: Path = ROOT) -> tuple[str, ...]:
+    """Libraries that the process has mapped and that are not on disk any more; empty where that may not be read."""
+    lines = _text(root / str(pid) / "maps").splitlines()
+    paths = (line.split(maxsplit=5)[5] for line in lines if line.endswith(" (deleted)") and ".so" in line)
+    return tuple(sorted({path.removesuffix(" (deleted)") for path in paths if path.startswith("/")}))
 
 
 def is_resource_tracker(pid: int) -> bool:
@@ -105,10 +118,7 @@ def is_resource_tracker(pid: int) -> bool:
 
 def bytes_read(pid: int) -> int:
     """Bytes that the process asked to read, from files and sockets; 0 where that may not be read."""
-    try:
-        lines = (ROOT / str(pid) / "io").read_text().splitlines()
-    except OSError:
-        return 0
+    lines = _text(ROOT / str(pid) / "io").splitlines()
     return sum(int(line.split()[1]) for line in lines if line.startswith(("rchar:", "read_bytes:")))
 
 
@@ -128,3 +138,11 @@ def identify(pid: int) -> Identity:
 def boot_id() -> str:
     """This boot of the machine, so that a PID of an earlier one is never taken for ours."""
     return (ROOT / "sys/kernel/random/boot_id").read_text().strip()
+
+
+def _text(path: Path) -> str:
+    """A file of /proc; empty where its process is gone, or may not be looked into."""
+    try:
+        return path.read_bytes().decode(errors="replace")
+    except OSError:
+        return ""

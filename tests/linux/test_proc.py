@@ -6,7 +6,7 @@ import sys
 
 from harness import until
 
-from toolkit.engine import proc
+from toolkit.linux import proc
 
 
 def test_this_process_is_found_with_its_parent_and_identity():

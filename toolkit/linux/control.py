@@ -1,4 +1,4 @@
-"""The two process controls that Python does not offer; standard library only (see proc.py)."""
+"""The two process controls that Python does not offer."""
 
 from __future__ import annotations
 
