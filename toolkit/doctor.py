@@ -51,7 +51,7 @@ def facts_of(config: DoctorConfig) -> MachineFacts:
     if config.machine.facts_file is not None:
         return recorded(config.machine.facts_file)
     python = config.engine.python or sys.executable
-    return examine(python, lambda: import_path(python), [(config.server.host, config.server.port)])
+    return examine(python, import_path(python), [(config.server.host, config.server.port)])
 
 
 def diagnosis(composed: Composed[DoctorConfig], facts: MachineFacts) -> tuple[Finding, ...]:

@@ -15,7 +15,7 @@ NONE_IS_AN_ANSWER = {"driver", "driver_library", "docker", "visible_devices", "d
 
 @pytest.fixture(scope="module")
 def facts():
-    return examine(sys.executable, lambda: [Path(folder) for folder in sys.path if folder])
+    return examine(sys.executable, [Path(folder) for folder in sys.path if folder])
 
 
 @pytest.mark.parametrize("name", sorted({field.name for field in fields(MachineFacts)} - NONE_IS_AN_ANSWER))

@@ -21,18 +21,17 @@ from toolkit.machine.software import software
 from toolkit.machine.system import disks, docker, elsewhere
 
 
-def examine(python: str, folders: Callable[[], Sequence[Path]], ports: Iterable[tuple[str, int]] = ()) -> MachineFacts:
+def examine(python: str, folders: Sequence[Path], ports: Iterable[tuple[str, int]] = ()) -> MachineFacts:
     """This machine as it is now.
 
-    python: the interpreter that serves. folders: asks it for its import path. ports: see `probe`.
+    python: the interpreter that serves. folders: its import path; empty where it does not say. ports: see `probe`.
     """
     facts = probe(ports)
 
     def searched() -> Sequence[Path]:
-        found = tuple(dict.fromkeys(folders()))  # one that is named twice holds one copy
-        if not found:
+        if not folders:
             raise CannotReadError(f"{python} does not say where it imports from")
-        return found
+        return tuple(dict.fromkeys(folders))  # one that is named twice holds one copy
 
     deep: Mapping[str, Callable[[], Any]] = {
         "disks": lambda: disks((*written_folders(), *elsewhere(map(Path, fetches_into().values()), written_folders()))),

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from toolkit.config.paths import user_path
 from toolkit.config.schema.engine import EngineConfig
+from toolkit.linux.ask import answer
 from toolkit.machine.decode import DecodeError, decode
 from toolkit.machine.facts import Interpreter, MachineFacts
 
@@ -67,7 +68,7 @@ def ask(python: str, added: Sequence[str] = ()) -> Interpreter:
     """
     command = [python, "-I", "-c", QUESTION, json.dumps(VERSIONS), *added]
     try:
-        done = subprocess.run(command, capture_output=True, timeout=TIMEOUT_S, check=True)
+        done = answer(command, TIMEOUT_S)
         return decode(Interpreter, json.loads(done.stdout), "its answer")
     except subprocess.TimeoutExpired as error:
         raise SilentInterpreterError(f"{python} did not answer within {TIMEOUT_S:g} s") from error

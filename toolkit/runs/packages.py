@@ -16,6 +16,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from toolkit.linux.ask import answer
+
 NOTES = ("INSTALLER", "REQUESTED", "RECORD", "direct_url.json", "uv_cache.json")
 FOLDER = re.compile(r"(?P<name>.+)-(?P<version>[^-]+)\.dist-info")
 INTERPRETER_TIMEOUT_S = 10.0
@@ -48,7 +50,7 @@ def import_path(python: str) -> list[Path]:
         return [Path(folder) for folder in sys.path if folder]
     command = [python, "-I", "-c", "import json, sys; print(json.dumps(sys.path))"]
     try:
-        done = subprocess.run(command, capture_output=True, timeout=INTERPRETER_TIMEOUT_S, check=True)
+        done = answer(command, INTERPRETER_TIMEOUT_S)
         return [Path(folder) for folder in json.loads(done.stdout) if folder]
     except (OSError, subprocess.SubprocessError, ValueError, TypeError):
         return []
