@@ -120,6 +120,24 @@ def test_an_interrupted_sweep_ends_at_once_and_leaves_nothing(tmp_path, home):
     assert everything_in(tmp_path) == before
 
 
+INTERRUPTED = """
+import os, runpy, signal, sys
+class Early:
+    def find_spec(self, name, *_):
+        if name == "toolkit.config.composed":  # among the first things that a verb imports
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Early())
+runpy.run_module(sys.argv[1], run_name="__main__", alter_sys=True)
+"""
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_verb_that_is_interrupted_while_it_imports_ends_quietly(verb):
+    command = [sys.executable, "-c", INTERRUPTED, f"toolkit.{verb}"]
+    result = subprocess.run(command, cwd=cli.REPOSITORY, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout, result.stderr) == (-signal.SIGINT, "", "")
+
+
 class TestSweeps:
     @pytest.mark.parametrize("arguments", [["-m", "kv=float16,fp8_e4m3", TINY], [TINY, "kv=float16,fp8_e4m3", "-m"]])
     def test_every_combination_is_planned(self, arguments):

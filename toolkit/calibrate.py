@@ -8,6 +8,7 @@ import shlex
 import sys
 from pathlib import Path
 
+from toolkit import interrupt  # noqa: F401  (before all that takes time)
 from toolkit.calibration.carry_out import calibrate
 from toolkit.calibration.code_use import CodeUse
 from toolkit.calibration.deployment import measuring

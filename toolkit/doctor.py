@@ -6,6 +6,7 @@ import json
 import os
 import sys
 
+from toolkit import interrupt  # noqa: F401  (before all that takes time)
 from toolkit.checkpoint.sources import locate, locate_draft
 from toolkit.config.composed import Composed
 from toolkit.config.schema.verbs import DoctorConfig, Output

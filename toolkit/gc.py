@@ -6,6 +6,7 @@ import json
 import sys
 from dataclasses import asdict
 
+from toolkit import interrupt  # noqa: F401  (before all that takes time)
 from toolkit.config.composed import Composed
 from toolkit.config.schema.verbs import GcConfig, Output
 from toolkit.counted import counted

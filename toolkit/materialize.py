@@ -6,6 +6,7 @@ import json
 import sys
 import time
 
+from toolkit import interrupt  # noqa: F401  (before all that takes time)
 from toolkit.checkpoint.facts import CheckpointFacts
 from toolkit.checkpoint.sources import fetch, locate
 from toolkit.config.composed import Composed

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from toolkit import interrupt  # noqa: F401  (before all that takes time)
 from toolkit.config.command_line import read_command_line
 from toolkit.config.composed import Composed
 from toolkit.config.composing import compose_other

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from toolkit import interrupt  # noqa: F401  (before all that takes time)
 from toolkit.config.composed import Composed
 from toolkit.config.schema.verbs import Output, ReportConfig
 from toolkit.config.search_path import PACKAGE

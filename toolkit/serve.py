@@ -8,6 +8,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
+from toolkit import interrupt  # noqa: F401  (before all that takes time)
 from toolkit.config.composed import Composed
 from toolkit.config.schema.verbs import Output, ServeConfig
 from toolkit.display.plan_result import PlanResult
@@ -85,7 +86,6 @@ class Serve:
             if config.output is Output.text:
                 say(ready_text(answer, address, config.until))
 
-        plan, strict = planned.plan, config.overlay.strict
         run = Run(
             request,
             session,
@@ -94,10 +94,10 @@ class Serve:
             reporter,
             announce,
             packages,
-            plan.workers,
-            plan.capacity,
+            planned.plan.workers,
+            planned.plan.capacity,
             config.limits.max_model_len,
-            ExpectedScales(served_scales(planned.checkpoint), strict),
+            ExpectedScales(served_scales(planned.checkpoint), config.overlay.strict),
         )
         outcome = run.carry_out()
         self.print_json(ended_document(outcome))

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Sequence
 
+from toolkit import interrupt  # noqa: F401  (before all that takes time)
 from toolkit.config.composed import Composed
 from toolkit.config.schema.verbs import Output, RunsConfig
 from toolkit.display.columns import in_columns
