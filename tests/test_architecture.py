@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import statistics
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -76,6 +77,14 @@ def test_the_graph_is_read() -> None:
 
 def test_packages_import_no_verb() -> None:
     assert wrong(IN_PACKAGES, VERBS) == []
+
+
+def test_verbs_import_no_other_verb() -> None:
+    """What two of them do lies below both."""
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["scripts"]
+    verbs = {entry.partition(":")[0] for entry in scripts.values()}
+    assert verbs <= VERBS
+    assert wrong(verbs, verbs) == []
 
 
 def test_the_bottom_imports_nothing_of_ours() -> None:

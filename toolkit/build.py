@@ -5,15 +5,18 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from toolkit.check_wheel import report_on
+from toolkit import interrupt  # noqa: F401  (before all that takes time)
 from toolkit.config.composed import Composed
-from toolkit.config.schema.verbs import BuildConfig
+from toolkit.config.schema.verbs import BuildConfig, Output
 from toolkit.config.search_path import PACKAGE
 from toolkit.errors import ConfigurationError
 from toolkit.native.build import build_wheel
 from toolkit.native.check import check_wheel
-from toolkit.streams import tell
+from toolkit.native.check.text import text
+from toolkit.streams import say, tell
 from toolkit.verb import run_verb
+
+FAILED = 5
 
 
 def main() -> None:
@@ -40,7 +43,10 @@ def run(composed: Composed[BuildConfig]) -> int:
 
     tell("building the native wheel; the first time compiles everything")
     wheel = build_wheel(root, folder, cache=user_cache_path("volta-toolkit") / "toolchain", jobs=config.jobs)
-    return report_on(check_wheel(wheel), config.output, manifest=folder / "package-manifest.json")
+    report = check_wheel(wheel)
+    (folder / "package-manifest.json").write_text(report.document + "\n", encoding="utf-8")
+    say(report.document if config.output is Output.json else text(report))
+    return 0 if report.passed else FAILED
 
 
 if __name__ == "__main__":

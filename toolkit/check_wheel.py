@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
+from toolkit import interrupt  # noqa: F401  (before all that takes time)
 from toolkit.config.composed import Composed
 from toolkit.config.schema.verbs import CheckWheelConfig, Output
-from toolkit.native.check import Report, check_wheel
+from toolkit.native.check import check_wheel
 from toolkit.native.check.text import text
 from toolkit.streams import say
 from toolkit.verb import run_verb
@@ -23,15 +23,8 @@ def main() -> None:
 
 def run(composed: Composed[CheckWheelConfig]) -> int:
     """Check one wheel; 5 where something is wrong."""
-    return report_on(check_wheel(Path(composed.config.wheel)), composed.config.output)
-
-
-def report_on(report: Report, output: Output, manifest: Path | None = None) -> int:
-    """Print what was found, keep the manifest if a place is named, and return the exit code."""
-    document = json.dumps(report.manifest, indent=2)
-    if manifest is not None:
-        manifest.write_text(document + "\n", encoding="utf-8")
-    say(document if output is Output.json else text(report))
+    report = check_wheel(Path(composed.config.wheel))
+    say(report.document if composed.config.output is Output.json else text(report))
     return 0 if report.passed else FAILED
 
 

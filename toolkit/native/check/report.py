@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,11 @@ class Report:
 
     manifest: dict[str, Any]
     findings: tuple[Finding, ...]
+
+    @property
+    def document(self) -> str:
+        """The manifest as a JSON text."""
+        return json.dumps(self.manifest, indent=2)
 
     @property
     def passed(self) -> bool:
