@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from fnmatch import fnmatch
 
 from toolkit.planning.geometry.keys import Keys
 
@@ -62,6 +64,16 @@ class Quantization:
         if code_bits is None:
             return None
         return code_bits + (scale_bits / self.group_size if self.group_size else 0.0)
+
+    def keeps(self, module: str) -> bool:
+        """Whether a module stays unquantised: named, below a named one, or matched by `*` or by `re:`."""
+        for pattern in self.ignored:
+            if pattern.startswith("re:"):
+                if re.match(pattern[3:], module):
+                    return True
+            elif fnmatch(module, pattern) or module.startswith(f"{pattern}."):
+                return True
+        return False
 
 
 _CODE_BITS = {

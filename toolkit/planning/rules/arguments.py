@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
+from toolkit.planning.extra_arguments import largest_graph, takes
 from toolkit.planning.geometry.model import ModelGeometry
 from toolkit.planning.plan import Severity
 from toolkit.planning.rules.rule import Context, Problem, Rule, no_shapes
@@ -25,18 +25,6 @@ PLANNED = {
 """Arguments that the plan writes itself, and the options that they come from."""
 SMALL_GPU = 17 * 10**9
 """Bytes above those of a 16 GB card, and below those of the next larger one."""
-LARGEST_GRAPH = 512
-"""Rows of the largest graph that vLLM captures by itself."""
-
-
-def value_of(arguments: Sequence[str], *names: str) -> str | None:
-    """The value of an argument, `--name value` or `--name=value`, the last one as the engine takes it; None without."""
-    found = None
-    for position, argument in enumerate(arguments):
-        name, equals, value = argument.partition("=")
-        if name in names:
-            found = value if equals else next(iter(arguments[position + 1 :]), "")
-    return found
 
 
 def argument_beside_plan(context: Context) -> Iterator[Problem]:
@@ -67,35 +55,10 @@ def graphs_too_small(context: Context) -> Iterator[Problem]:
         )
 
 
-def largest_graph(arguments: Sequence[str]) -> int:
-    """The most rows of a captured graph: what the arguments ask for, or up to what the engine goes by itself."""
-    most = value_of(arguments, "--max-cudagraph-capture-size")
-    if most is not None and most.isdecimal():
-        return int(most)
-    settings = value_of(arguments, "--compilation-config", "-cc")
-    if settings is not None and settings.startswith("{"):
-        try:
-            sizes = json.loads(settings).get("cudagraph_capture_sizes")
-        except ValueError:
-            return LARGEST_GRAPH  # the engine refuses it by itself
-        if isinstance(sizes, list) and sizes and all(isinstance(size, int) for size in sizes):
-            return int(max(sizes))
-    return max(_listed(arguments), default=LARGEST_GRAPH)
-
-
-def _listed(arguments: Sequence[str]) -> Iterator[int]:
-    """The sizes after --cudagraph-capture-sizes, up to the next argument."""
-    if "--cudagraph-capture-sizes" in arguments:
-        for word in arguments[list(arguments).index("--cudagraph-capture-sizes") + 1 :]:
-            if not word.isdecimal():
-                return
-            yield int(word)
-
-
 def images_on_small_gpu(context: Context) -> Iterator[Problem]:
     """The encoder's buffers are taken beside weights and cache, and a 16 GB card has no room for them."""
     config = context.config
-    if not 0 < config.hardware.gpu_memory_bytes < SMALL_GPU or _without_images(config.engine.extra_arguments):
+    if not 0 < config.hardware.gpu_memory_bytes < SMALL_GPU or not takes(config.engine.extra_arguments, "image"):
         return
     if context.geometry is None:
         yield no_shapes()
@@ -110,17 +73,6 @@ def images_on_small_gpu(context: Context) -> Iterator[Problem]:
 def takes_images(geometry: ModelGeometry) -> bool:
     """Whether a model has an encoder for images."""
     return geometry.vision is not None or geometry.architecture.endswith("ForConditionalGeneration")
-
-
-def _without_images(arguments: Sequence[str]) -> bool:
-    """Whether the arguments keep images out; a limit that lets some in needs the encoder as much as none does."""
-    if "--language-model-only" in arguments or value_of(arguments, "--limit-mm-per-prompt.image") == "0":
-        return True
-    try:
-        limits = json.loads(value_of(arguments, "--limit-mm-per-prompt") or "null")
-    except ValueError:
-        return False  # the engine refuses it by itself
-    return isinstance(limits, dict) and limits.get("image") in (0, {"count": 0})
 
 
 RULES = (

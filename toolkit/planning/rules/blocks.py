@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from toolkit.planning.capacity.engines import TRAITS
+from toolkit.planning.extra_arguments import value_of
 from toolkit.planning.plan import Severity
-from toolkit.planning.rules.arguments import value_of
 from toolkit.planning.rules.gpus import on_gpu
 from toolkit.planning.rules.rule import Context, Problem, Rule, unknown
 from toolkit.planning.switch_values import settle

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
-from fnmatch import fnmatch
+from collections.abc import Iterator
 
 from toolkit.config.schema.engine import EngineName
+from toolkit.planning.extra_arguments import value_of
 from toolkit.planning.geometry.quantization import Scheme
 from toolkit.planning.plan import Severity
-from toolkit.planning.rules.arguments import value_of
 from toolkit.planning.rules.rule import Context, Problem, Rule, no_shapes, no_tensors
 
 SIXTEEN_BITS = ("BF16", "F16", "F32")
@@ -45,24 +44,13 @@ def head_quantised_by_name(context: Context) -> Iterator[Problem]:
     if not tensors:
         yield no_tensors("speculative")
     for name in filter(HEAD.search, tensors):
-        if tensors[name].dtype in SIXTEEN_BITS and not is_ignored(name.removesuffix(".weight"), quantization.ignored):
+        if tensors[name].dtype in SIXTEEN_BITS and not quantization.keeps(name.removesuffix(".weight")):
             yield Problem(
                 "checkpoint",
                 f"{name} is stored as {tensors[name].dtype}, and quantization_config counts it as quantised: the "
                 "loader skips it, and no draft is ever accepted",
                 f"add '{name.removesuffix('.weight')}' to quantization_config's ignored modules in a view",
             )
-
-
-def is_ignored(module: str, patterns: Collection[str]) -> bool:
-    """Whether a module stays unquantised: named, below a named one, or matched by `*` or by `re:`."""
-    for pattern in patterns:
-        if pattern.startswith("re:"):
-            if re.match(pattern[3:], module):
-                return True
-        elif fnmatch(module, pattern) or module.startswith(f"{pattern}."):
-            return True
-    return False
 
 
 def draft_model_missing(context: Context) -> Iterator[Problem]:

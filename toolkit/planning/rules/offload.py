@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from toolkit.config.schema.verbs import DeploymentConfig
+from toolkit.planning.extra_arguments import value_of
 from toolkit.planning.plan import Severity
-from toolkit.planning.rules.arguments import value_of
 from toolkit.planning.rules.rule import Context, Problem, Rule, no_shapes, unknown
 
 OFFLOADING = ("--kv-offloading-size", "--kv-transfer-config")

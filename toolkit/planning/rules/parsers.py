@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from toolkit.planning.extra_arguments import value_of
 from toolkit.planning.parsers import REASONING_PARSERS, TOOL_PARSERS, spoken_by
 from toolkit.planning.plan import Severity
-from toolkit.planning.rules.arguments import value_of
 from toolkit.planning.rules.rule import Context, Problem, Rule, unknown
 
 WHERE = "engine.extra_arguments"

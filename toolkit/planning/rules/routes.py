@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from toolkit.config.schema.engine import EngineName
+from toolkit.planning.extra_arguments import value_of
 from toolkit.planning.geometry.model import LayerKind
 from toolkit.planning.geometry.quantization import Scheme
 from toolkit.planning.plan import Severity
-from toolkit.planning.rules.arguments import value_of
 from toolkit.planning.rules.rule import Context, Problem, Rule, no_shapes
 
 PAGE = "docs/v100.md"

@@ -1,0 +1,63 @@
+"""What arguments that are appended to the engine's command line say, as far as planning needs it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+LARGEST_GRAPH = 512
+"""Rows of the largest graph that vLLM captures by itself."""
+
+
+def value_of(arguments: Sequence[str], *names: str) -> str | None:
+    """The value of an argument, `--name value` or `--name=value`, the last one as the engine takes it; None without."""
+    found = None
+    for position, argument in enumerate(arguments):
+        name, equals, value = argument.partition("=")
+        if name in names:
+            found = value if equals else next(iter(arguments[position + 1 :]), "")
+    return found
+
+
+def graph_sizes(arguments: Sequence[str]) -> tuple[int, ...]:
+    """Rows of the captured graphs that the arguments list; empty where the engine chooses them."""
+    sizes = _object(value_of(arguments, "--compilation-config", "-cc")).get("cudagraph_capture_sizes")
+    if isinstance(sizes, list) and sizes and all(isinstance(size, int) for size in sizes):
+        return tuple(sizes)
+    return tuple(_listed(arguments))
+
+
+def largest_graph(arguments: Sequence[str]) -> int:
+    """The most rows of a captured graph: what the arguments ask for, or up to what the engine goes by itself."""
+    most = value_of(arguments, "--max-cudagraph-capture-size")
+    if most is not None and most.isdecimal():
+        return int(most)
+    return max(graph_sizes(arguments), default=LARGEST_GRAPH)
+
+
+def takes(arguments: Sequence[str], *kinds: str) -> bool:
+    """Whether the engine takes images, videos or other kinds of input, of any of `kinds`, if the model does."""
+    if "--language-model-only" in arguments:
+        return False
+    limits = _object(value_of(arguments, "--limit-mm-per-prompt"))
+    told = {kind: value_of(arguments, f"--limit-mm-per-prompt.{kind}") or limits.get(kind) for kind in kinds}
+    return any(limit not in ("0", 0, {"count": 0}) for limit in told.values())
+
+
+def _listed(arguments: Sequence[str]) -> Iterator[int]:
+    """The sizes after --cudagraph-capture-sizes, up to the next argument."""
+    if "--cudagraph-capture-sizes" in arguments:
+        for word in arguments[list(arguments).index("--cudagraph-capture-sizes") + 1 :]:
+            if not word.isdecimal():
+                return
+            yield int(word)
+
+
+def _object(text: str | None) -> dict[str, Any]:
+    """A JSON object; empty for anything else, which the engine refuses by itself."""
+    try:
+        found = json.loads(text or "null")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
