@@ -166,6 +166,17 @@ def test_the_bar_is_to_scale_and_never_wider_than_itself(memory):
     assert Reader(drawn).all("svg")[0]["viewbox"] == f"0 0 {WIDTH:g} {HEIGHT:g}"
 
 
+@pytest.mark.parametrize(("memory", "limit", "begins"), [(16, 14, 14), (10, 9, 9.25), (16, 16, 5), (0, 0, 5)])
+def test_what_the_engine_takes_beside_its_share_stands_behind_it(memory, limit, begins):
+    """Where the engine profiles; with its cache's bytes told, it has no share."""
+    terms = (Term("in", 5 * GIB, "-", 0.85), Term("beside", GIB // 2, "-", 0.5, beside_share=True))
+    drawn = bar(Budget(terms), Scale(memory * GIB, limit * GIB))
+    whole = max(memory, 10)
+    parts = {keys["class"]: float(keys["x"]) / WIDTH * whole for keys in Reader(drawn).all("rect")}
+    assert parts["k1"] == pytest.approx(begins, abs=0.01)
+    assert max(float(keys["x"]) + float(keys["width"]) for keys in Reader(drawn).all("rect")) <= WIDTH + 0.02
+
+
 def test_no_text_stands_inside_the_stretched_drawing():
     drawn = Reader(bar(planned().budget, Scale()))
     assert drawn.all("text") == []

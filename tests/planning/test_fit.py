@@ -12,11 +12,14 @@ from toolkit.planning.make import make_plan
 from toolkit.planning.plan import Plan, Severity
 
 GIB = 2**30
+HEAVY = cases.facts(config={**cases.LLAMA, "num_key_value_heads": 2}, weight_bytes=40 * GIB)
+"""Ten GiB of weights on each of four ranks: on a GPU that these hardly fit into, a tenth is room enough for what the
+engine takes beside its share."""
 
 
 def planner(machine=None):
     def plan(config) -> Plan:
-        return make_plan(config, "", cases.llama(num_key_value_heads=2), machine or cases.gpu_machine())
+        return make_plan(config, "", HEAVY, machine or cases.gpu_machine())
 
     return plan
 
@@ -44,9 +47,9 @@ def test_a_plan_that_fits_needs_nothing():
 
 
 def least(config) -> int:
-    """Bytes that a deployment needs of a GPU, without margins."""
+    """Bytes that a deployment needs of the engine's share of a GPU, without margins."""
     plan = planner()(config)
-    return plan.budget.total() + (plan.capacity.blocks_per_request + 1) * plan.capacity.bytes_per_block
+    return plan.budget.in_share().total() + (plan.capacity.blocks_per_request + 1) * plan.capacity.bytes_per_block
 
 
 SHORT_BY = 1.5 * 2**20 / GIB
@@ -81,7 +84,8 @@ def test_no_milder_change_would_do(short):
 
 
 def test_changes_are_joined_where_none_suffices_alone():
-    tight = gpu(16, limits__max_num_seqs=64, limits__max_num_batched_tokens=2048)
+    most = {"limits__gpu_memory_utilization": 0.92}  # no larger share could be free at the start
+    tight = gpu(16, limits__max_num_seqs=64, limits__max_num_batched_tokens=2048, **most)
     strongest = gpu(16, limits__max_model_len=1024)
     share = tight.limits.gpu_memory_utilization
     room = (least(strongest) + 1.02 * 2**20) / GIB / share
@@ -100,7 +104,7 @@ def test_changes_are_joined_where_none_suffices_alone():
 
 
 def test_what_never_fits_names_the_nearest():
-    found = fitted(gpu(0.02))
+    found = fitted(gpu(10.5))
     assert (found.proposals, bool(found.nearest)) == ((), True)
     names = {change.name for change in found.nearest.changes}
     assert {"max_model_len", "gpu_memory_utilization"} <= names
@@ -138,7 +142,7 @@ def test_a_change_that_another_rule_refuses_is_not_proposed(short):
 def test_every_lever_moves_some_deployment_to_where_it_can_be_served(lever):
     """One whose every change another rule refuses could never be proposed."""
     deployments = [gpu(16, limits__max_num_seqs=4, limits__max_num_batched_tokens=512)]
-    deployments.append(gpu(16, limits__for_tokens=10**6))
+    deployments += [gpu(16, limits__for_tokens=10**6), gpu(16, limits__gpu_memory_utilization=0.98)]
     plan = planner()
     assert any(
         refusals(plan(with_changes(config, (change,)))) <= SIZE_RULES
@@ -153,6 +157,18 @@ def test_refusals_that_have_nothing_to_do_with_size_stay_and_do_not_hinder(short
     assert all("no-gpu" in refusals(proposal.plan) for proposal in found.proposals)
 
 
+@pytest.mark.parametrize(("told", "loss"), [(None, "tokens in the cache"), (GIB, "nothing, as the cache's bytes")])
+def test_a_share_that_cannot_be_free_at_the_start_is_lowered(told, loss):
+    config = gpu(16, limits__gpu_memory_utilization=0.98, limits__kv_cache_memory_bytes=told)
+    found = fitted(config)
+    assert [of.rule for of in found.problems] == ["gpu-share-short"]
+    (change,) = found.proposals[0].changes
+    assert (change.override, change.loss[:29]) == ("limits.gpu_memory_utilization=0.94", loss)
+    assert not {of.rule for of in found.proposals[0].plan.findings} & {"gpu-share-short", "gpu-share-tight"}
+    one_more = replace(config.limits, gpu_memory_utilization=0.95)
+    assert "gpu-share-tight" in {of.rule for of in planner()(replace(config, limits=one_more)).findings}
+
+
 def test_the_levers_stand_in_the_order_of_their_loss():
     config = gpu(16, limits__max_num_seqs=4, limits__max_num_batched_tokens=512)
     changes = [found for lever in LEVERS if (found := lever.changes(config, planner()(config)))]
@@ -164,6 +180,6 @@ def test_the_levers_stand_in_the_order_of_their_loss():
         "gpu_memory_utilization",
     ]
     targeted = gpu(16, limits__for_tokens=10**6)
-    assert LEVERS[0].changes(targeted, planner()(targeted))[-1].value == targeted.limits.max_model_len
+    assert LEVERS[1].changes(targeted, planner()(targeted))[-1].value == targeted.limits.max_model_len
     for found in changes:
         assert len({change.override for change in found}) == len(found)

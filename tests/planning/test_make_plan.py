@@ -241,20 +241,20 @@ def finding(made: Plan, rule: str) -> Finding:
     return next(found for found in made.findings if found.rule == rule)
 
 
-def test_memory_by_purpose_and_what_has_no_number():
+def test_memory_by_purpose_and_what_the_plan_does_not_decide():
     made = plan(cases.config(limits__kv_cache_memory_bytes=2**30))
     assert made.memory["KV cache and recurrent state"] == 2**30
     assert made.memory["weights"] > 0
     assert "memory-unknown" not in rules(made)
     made = plan(cases.on_v100(), machine=cases.gpu_machine())
-    said = "nothing is counted for CUDA context, NCCL buffers, KV cache and recurrent state"
+    said = "the plan does not decide, and does not count: KV cache and recurrent state"
     assert finding(made, "memory-unknown").message == said
 
 
 def test_each_term_keeps_its_source_and_margin():
     document = plan(cases.config(limits__kv_cache_memory_bytes=2**30)).to_json()["budget"]
     terms = {term["purpose"]: term for term in document["terms"]}
-    assert terms["weights"]["source"].startswith("shapes and weight format")
+    assert terms["weights"]["source"].startswith("shapes, each in its weight format")
     assert terms["weights"]["most"] == round(terms["weights"]["bytes"] * (1 + terms["weights"]["margin"]))
     assert document["total"] == sum(term["bytes"] for term in terms.values())
 
@@ -320,8 +320,8 @@ def test_a_gpu_that_is_too_small_is_refused_and_one_that_is_nearly_so_warned_of(
     made = planned(0)
     assert not {"gpu-memory-short", "gpu-memory-tight"} & set(rules(made)), "no size is known"
     smallest = (made.capacity.blocks_per_request + 1) * made.capacity.bytes_per_block
-    least = made.budget.total() + smallest
-    most = made.budget.most() + smallest
+    least = made.budget.in_share().total() + smallest
+    most = made.budget.in_share().most() + smallest
     share = cases.on_v100().limits.gpu_memory_utilization
     assert finding(planned(int(least / share) - 9), "gpu-memory-short").severity is Severity.refuse
     assert finding(planned(int(least / share) + 9), "gpu-memory-tight").severity is Severity.warn
@@ -343,9 +343,25 @@ def test_what_profiling_may_find_is_told_from_the_least_to_the_most():
 
     made = planned(32 * GIB)
     share = cases.on_v100().limits.gpu_memory_utilization
-    rooms = [(int(32 * GIB * share) - taken) / GIB for taken in (made.budget.most(), made.budget.total())]
-    assert f"at most {rooms[0]:.2f} to {rooms[1]:.2f} GiB" in finding(made, "capacity-estimate").message
-    assert "at most 0.00 to 0.00 GiB for the cache: 0 to 0 tokens" in finding(planned(1), "capacity-estimate").message
+    inside = made.budget.in_share()
+    rooms = [(int(32 * GIB * share) - taken) / GIB for taken in (inside.most(), inside.total())]
+    assert f"leave {rooms[0]:.2f} to {rooms[1]:.2f} GiB" in finding(made, "capacity-estimate").message
+    assert "leave 0.00 to 0.00 GiB for the cache: 0 to 0 tokens" in finding(planned(1), "capacity-estimate").message
+
+
+@pytest.mark.parametrize("told", [None, GIB])
+def test_the_share_that_the_engine_asks_for_has_to_be_free_beside_its_context(told):
+    def planned(share: float) -> Plan:
+        changes = {"limits__kv_cache_memory_bytes": told, "limits__gpu_memory_utilization": share}
+        return plan(cases.on_v100(hardware__gpu_memory_bytes=16 * GIB, **changes), machine=cases.gpu_machine())
+
+    beside = planned(0.9).budget.beside_share()
+    assert [term.purpose for term in beside.terms] == ["CUDA context", "NCCL buffers"]
+    fits, tight = (1 - taken / (16 * GIB) for taken in (beside.most(), beside.total()))
+    assert not {"gpu-share-tight", "gpu-share-short"} & set(rules(planned(fits - 1e-9)))
+    assert finding(planned(fits + 1e-9), "gpu-share-tight").severity is Severity.warn
+    assert finding(planned(tight - 1e-9), "gpu-share-tight").severity is Severity.warn
+    assert finding(planned(tight + 1e-9), "gpu-share-short").severity is Severity.refuse
 
 
 def test_a_table_that_is_not_there_may_be_kept_anywhere():

@@ -85,10 +85,10 @@ def _memory(budget: Budget, scale: Scale) -> Iterator[Html]:
     rows.append((_named("margin", "all margins"), f"{gib(budget.most() - budget.total())} GiB", "", margins))
     yield table(*rows, head=("purpose", "size", "margin", "source"), class_="memory")
     if budget.unknown:
-        yield tag("p", f"Not counted, as there is no number for it: {', '.join(budget.unknown)}.", class_="soft")
+        yield tag("p", f"Not counted, as the plan does not decide it: {', '.join(budget.unknown)}.", class_="soft")
 
 
-def _term(term: Term, colour: int, name: str) -> tuple[str, ...]:
+def _term(term: Term, colour: str, name: str) -> tuple[str, ...]:
     colour_class = f"k{colour}" if term.place is Place.device else "elsewhere"
     margin = f"+{term.margin:.0%}" if term.margin else ""
     return _named(colour_class, name), f"{gib(term.bytes)} GiB", margin, term.source
@@ -102,7 +102,7 @@ def _against(budget: Budget, scale: Scale) -> str:
     most = f"up to {gib(budget.most())} GiB with all margins"
     if not scale.memory:
         return f"{gib(budget.total())} GiB, {most}"
-    limit = f"; the engine may take {gib(scale.limit)} GiB (dashed)" if 0 < scale.limit < scale.memory else ""
+    limit = f"; the engine's share is {gib(scale.limit)} GiB (dashed)" if 0 < scale.limit < scale.memory else ""
     return f"{gib(budget.total())} of the GPU's {gib(scale.memory)} GiB, {most}{limit}"
 
 

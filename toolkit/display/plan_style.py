@@ -4,13 +4,15 @@ STYLE = """
 :root { color-scheme: light dark; --page: #f7f7f5; --card: #fff; --ink: #1c1d1f; --soft: #5d6066; --edge: #dcdcd6;
   --refuse: #b3261e; --warn: #8a5a00; --info: #2b5fa8; --good: #1d7a3e; --unchecked: #7a4a9e; }
 svg, td i { --k0: #3b6fb6; --k1: #d08a2e; --k2: #5a9e6f; --k3: #b4527a; --k4: #7b6bb5; --k5: #3f9aa3; --k6: #a3744b;
-  --k7: #8a9a3b; --k8: #c65f4a; --k9: #6f7d8c; }
+  --k7: #8a9a3b; --k8: #c65f4a; --k9: #6f7d8c; --ka: #2f6f5e; --kb: #d4b53a; --kc: #8c4f9f; --kd: #5b87c9;
+  --ke: #9c3f3f; --kf: #7fa88f; }
 @media (prefers-color-scheme: dark) {
   :root { --page: #16171a; --card: #1f2125; --ink: #e6e6e3; --soft: #a2a5ab; --edge: #34373d; --refuse: #ff8a80;
     --warn: #f0b95a; --info: #8ab4f8; --good: #7fd39a;
     --unchecked: #cda3ec; }
   svg, td i { --k0: #6d9be0; --k1: #e3a85a; --k2: #7fc294; --k3: #d97fa3; --k4: #a294dd; --k5: #66bdc6; --k6: #c59a73;
-    --k7: #b1c162; --k8: #e8887a; --k9: #97a5b4; }
+    --k7: #b1c162; --k8: #e8887a; --k9: #97a5b4; --ka: #5fae97; --kb: #ecd36c; --kc: #be88d0; --kd: #93b4ea;
+    --ke: #d67a7a; --kf: #a9cdb8; }
 }
 * { box-sizing: border-box; }
 body { margin: 0 auto; padding: 1.25rem clamp(.75rem, 3vw, 2rem) 3rem; max-width: 62rem; background: var(--page);
@@ -59,4 +61,4 @@ pre + pre { margin-top: .75rem; }
   .memory tr { display: grid; grid-template-columns: 1fr auto 3rem; border-bottom: 1px solid var(--edge);
     padding: .4rem 0; column-gap: .75rem; } .memory td { border: 0; padding: 0; }
   .memory td:last-child { grid-column: 1 / -1; font-size: .875rem; } }
-""" + "\n".join(f".k{n} {{ fill: var(--k{n}); background: var(--k{n}); }}" for n in range(10))
+""" + "\n".join(f".k{n} {{ fill: var(--k{n}); background: var(--k{n}); }}" for n in "0123456789abcdef")

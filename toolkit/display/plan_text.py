@@ -131,7 +131,7 @@ def _sizes(plan: Plan) -> Iterator[RenderableType]:
 
 
 def _memory(budget: Budget) -> RenderableType:
-    """Each term with its margin and source, the sum, and what has no number."""
+    """Each term with its margin and source, the sum, and what the plan does not decide."""
     from rich.padding import Padding
     from rich.table import Table
 
@@ -147,7 +147,7 @@ def _memory(budget: Budget) -> RenderableType:
     most = f"up to {gib(budget.most())} GiB with all margins"
     table.add_row(words("together", style="bold"), f"{gib(budget.total())} GiB", "", words(most))
     if budget.unknown:
-        table.add_row(words("not counted"), "no number", "", words(", ".join(budget.unknown)))
+        table.add_row(words("not counted"), "", "", words(", ".join(budget.unknown)))
     return Padding(table, (0, 0, 0, 2))
 
 

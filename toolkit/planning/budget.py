@@ -1,4 +1,4 @@
-"""A budget: what takes memory, how sure each number is, and what has no number."""
+"""A budget: what takes memory, how sure each number is, and what the plan does not decide."""
 
 from __future__ import annotations
 
@@ -32,6 +32,8 @@ class Term:
     place: Place = Place.device
     locked: bool = False
     """Host memory that may not be paged out, which `ulimit -l` bounds for each process."""
+    beside_share: bool = False
+    """Taken before the engine looks how much of the GPU is free: beside the share that it then asks for, not in it."""
 
     @property
     def most(self) -> int:
@@ -45,7 +47,15 @@ class Budget:
 
     terms: tuple[Term, ...] = ()
     unknown: tuple[str, ...] = ()
-    """Purposes that take memory and have no number yet; `most` is too small by them."""
+    """Purposes that take memory and that the plan does not decide; `total` and `most` are without them."""
+
+    def beside_share(self) -> Budget:
+        """The terms that are taken before the engine looks how much is free."""
+        return Budget(tuple(term for term in self.terms if term.beside_share))
+
+    def in_share(self) -> Budget:
+        """The terms that the engine's share of the GPU has to hold."""
+        return Budget(tuple(term for term in self.terms if not term.beside_share), self.unknown)
 
     def total(self, place: Place = Place.device) -> int:
         """Bytes of all terms in one memory."""

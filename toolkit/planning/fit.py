@@ -12,7 +12,7 @@ from toolkit.planning.levers import LEVERS, Change, Lever
 from toolkit.planning.plan import Finding, Plan, Severity
 
 Planner = Callable[[DeploymentConfig], Plan]
-SIZE_RULES = frozenset({"kv-too-small", "gpu-memory-short", "kv-over-host-memory"})
+SIZE_RULES = frozenset({"kv-too-small", "gpu-memory-short", "gpu-share-short", "kv-over-host-memory"})
 """Rules that refuse a plan because something does not fit."""
 
 

@@ -54,6 +54,25 @@ def _context(config: DeploymentConfig, _: Plan) -> Sequence[Change]:
     return [_limit("max_model_len", length, f"{counted(longest - length, 'token')} of context") for length in lengths]
 
 
+def _highest(config: DeploymentConfig, plan: Plan) -> int:
+    """The percentage of a GPU that can be free once the engine's context and communicators are there."""
+    memory = config.hardware.gpu_memory_bytes
+    if memory <= 0:
+        return HIGHEST_UTILIZATION
+    return min(HIGHEST_UTILIZATION, 100 * (memory - plan.budget.beside_share().most()) // memory)
+
+
+def _start(config: DeploymentConfig, plan: Plan) -> Sequence[Change]:
+    """A smaller share, where the engine could not find as much free as it asks for."""
+    highest, limits = _highest(config, plan), config.limits
+    if config.engine.name is not EngineName.v100 or not 0 < highest < limits.gpu_memory_utilization * 100:
+        return []
+    loss = (
+        "nothing, as the cache's bytes are told" if limits.kv_cache_memory_bytes is not None else "tokens in the cache"
+    )
+    return [_limit("gpu_memory_utilization", highest / 100, loss)]
+
+
 def _target(config: DeploymentConfig, _: Plan) -> Sequence[Change]:
     """Smaller targets in steps of a sixty-fourth, down to one full request."""
     limits = config.limits
@@ -93,7 +112,7 @@ def _memory(config: DeploymentConfig, plan: Plan) -> Sequence[Change]:
         return []
     if config.engine.name is EngineName.v100 and limits.kv_cache_memory_bytes is None:
         begin = int(limits.gpu_memory_utilization * 100) + 1
-        shares = [percent / 100 for percent in range(begin, HIGHEST_UTILIZATION + 1)]
+        shares = [percent / 100 for percent in range(begin, _highest(config, plan) + 1)]
         return [_limit("gpu_memory_utilization", share, "room for anything else on the GPU") for share in shares]
     if plan.capacity is None:
         return []
@@ -103,6 +122,7 @@ def _memory(config: DeploymentConfig, plan: Plan) -> Sequence[Change]:
 
 
 LEVERS = (
+    Lever(_start),
     Lever(_target),
     Lever(_context),
     Lever(_sequences),

@@ -96,7 +96,7 @@ def _sizes(
         for name in geometry.unknown
     )
     if budget.unknown:
-        message = f"nothing is counted for {', '.join(budget.unknown)}"
+        message = f"the plan does not decide, and does not count: {', '.join(budget.unknown)}"
         unknown += (Finding("memory-unknown", Severity.info, "memory of one rank", message),)
     fitting = memory_findings(targeted.config, budget, capacity, machine)
     too_small = _too_small(targeted.config, capacity)

@@ -2,63 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import pytest
-from omegaconf import OmegaConf
+from memory_cases import DENSE, FLASH_NEXT, GIB, checkpoint, dflash2, geometry, purposes, tensor, v100
 
-from toolkit.checkpoint.facts import CheckpointFacts, TensorFacts
-from toolkit.config.schema.engine import EngineName
+from toolkit.checkpoint.facts import CheckpointFacts
 from toolkit.config.schema.limits import EmbeddingPlace
 from toolkit.config.schema.verbs import DeploymentConfig
-from toolkit.planning.budget import Budget, Place, Term
-from toolkit.planning.geometry import ModelGeometry, read_geometry
+from toolkit.planning.budget import Place
+from toolkit.planning.geometry import read_geometry
 from toolkit.planning.geometry.shards import rank_of
 from toolkit.planning.memory import plan_budget
 from toolkit.planning.memory.embedding import table_bytes, table_rows
 from toolkit.planning.memory.vision import is_vision
 from toolkit.planning.memory.weights import packed_copies
 from toolkit.planning.memory.workspaces import activations, prefill_bridge
-
-CONF = Path(__file__).parents[3] / "conf"
-GIB = 2**30
-FLASH_NEXT, DENSE = "qwen38_flash_next_nvfp4", "qwen38_27b_nvfp4"
-
-
-def checkpoint(name: str) -> Any:
-    return OmegaConf.to_container(OmegaConf.load(CONF / "checkpoint" / f"{name}.yaml"))
-
-
-def geometry(name: str) -> ModelGeometry:
-    return read_geometry(checkpoint(name)["declared"])
-
-
-def absent(name: str) -> CheckpointFacts:
-    """The facts of a checkpoint whose files are not here."""
-    content = checkpoint(name)
-    size = content.get("declared_weight_bytes")
-    return CheckpointFacts(name, present=False, root=None, config=content["declared"], weight_bytes=size)
-
-
-def v100(**limits: Any) -> DeploymentConfig:
-    config = DeploymentConfig()
-    config.engine.name, config.kv.dtype = EngineName.v100, "fp8_e4m3"
-    config.limits.tensor_parallel, config.limits.max_model_len, config.limits.max_num_seqs = 4, 262144, 4
-    for name, value in limits.items():
-        setattr(config.limits, name, value)
-    return config
-
-
-def dflash2() -> DeploymentConfig:
-    config = v100()
-    for name, value in OmegaConf.load(CONF / "speculative" / "dflash2.yaml").items():
-        setattr(config.speculative, str(name), value)
-    return config
-
-
-def purposes(budget: Budget) -> dict[str, Term]:
-    return {term.purpose: term for term in budget.terms}
 
 
 def test_packed_nvfp4_copies_of_the_27b() -> None:
@@ -105,22 +62,6 @@ def test_the_prefill_bridge_of_two_heads_at_256k_is_512_mib() -> None:
     assert "FP8 prefill bridge" not in purposes(plan_budget(config, model))
 
 
-@pytest.mark.parametrize("after_start", [25.414, 25.567], ids=["dcp1", "dcp2"])
-def test_flash_next_after_start_is_within_the_margins(after_start: float) -> None:
-    config = v100(kv_cache_memory_bytes=4 * GIB, max_num_batched_tokens=8192)
-    budget = plan_budget(config, geometry(FLASH_NEXT), absent(FLASH_NEXT))
-    kept = Budget(tuple(term for term in budget.terms if term.purpose != "activations"))
-    assert kept.total() / GIB < after_start < kept.most() / GIB
-    assert kept.most() / kept.total() < 1.05
-
-
-def test_flash_next_at_its_peak_is_within_the_margins() -> None:
-    config = v100(kv_cache_memory_bytes=4 * GIB, max_num_batched_tokens=8192)
-    budget = plan_budget(config, geometry(FLASH_NEXT), absent(FLASH_NEXT))
-    assert budget.total() / GIB < 27.009 < budget.most() / GIB
-    assert budget.most() / budget.total() < 1.07
-
-
 def test_activations_grow_with_the_tokens_of_a_step_and_are_shared_by_ranks() -> None:
     model = geometry(DENSE)
     one, four = (rank_of(model, ranks) for ranks in (1, 4))
@@ -131,32 +72,11 @@ def test_activations_grow_with_the_tokens_of_a_step_and_are_shared_by_ranks() ->
     assert activations(model, one, 64, 2) == expected
 
 
-def test_the_weights_of_the_27b_with_its_draft_are_within_the_margins() -> None:
-    found = purposes(plan_budget(dflash2(), geometry(DENSE)))
-    loaded = [found[name] for name in ("weights", "NVFP4 scales in FP16", "packed NVFP4 copies", "draft model")]
-    assert sum(term.bytes for term in loaded) / GIB < 11.08 < sum(term.most for term in loaded) / GIB
-
-
-def test_what_has_no_number_is_named() -> None:
-    budget = plan_budget(dflash2(), geometry(DENSE))
-    assert budget.unknown == ("CUDA context", "NCCL buffers", "KV cache and recurrent state")
-    config = dflash2()
-    config.engine.compile, config.limits.tensor_parallel = True, 1
-    assert plan_budget(config, geometry(DENSE)).unknown == (
-        "CUDA context",
-        "CUDA graphs",
-        "KV cache and recurrent state",
-    )
+def test_what_the_plan_does_not_decide_is_named() -> None:
+    assert plan_budget(dflash2(), geometry(DENSE)).unknown == ("KV cache and recurrent state",)
     config = dflash2()
     config.speculative.draft_repository = "someone/else"
     assert "draft model" in plan_budget(config, geometry(DENSE)).unknown
-
-
-def tensor(name: str, *shape: int) -> TensorFacts:
-    count = 1
-    for side in shape:
-        count *= side
-    return TensorFacts(name, "F16", shape, 2 * count, "model.safetensors")
 
 
 def test_tensors_are_divided_over_ranks_and_vectors_are_not() -> None:
@@ -209,7 +129,6 @@ def test_a_vision_encoder_known_by_its_shapes() -> None:
     budget = plan_budget(v100(), model)
     term = purposes(budget)["vision encoder"]
     assert 0.4e9 < term.bytes * 4 / 2 < 0.5e9, "the family's encoder has about 0.46 billion weights"
-    assert "image and video buffers" in budget.unknown
     declared = CheckpointFacts("x", present=False, root=None, config={}, weight_bytes=10**11)
     assert "vision encoder" not in purposes(plan_budget(v100(), model, declared)), "the declared size has it already"
 
@@ -247,14 +166,8 @@ def test_every_number_has_a_source_and_a_margin_that_is_a_share() -> None:
         budget = plan_budget(config, geometry(model))
         assert all(len(term.source) > 10 and 0 <= term.margin <= 1 for term in budget.terms)
         assert [set(term) for term in budget.to_json()["terms"]] == [
-            {"purpose", "bytes", "most", "source", "margin", "place", "locked"}
+            {"purpose", "bytes", "most", "source", "margin", "place", "locked", "beside_share"}
         ] * len(budget.terms)
-
-
-def test_smollm2_from_shapes_is_its_file_to_the_byte() -> None:
-    config = DeploymentConfig()
-    shapes = purposes(plan_budget(config, geometry("smollm2")))["weights"].bytes
-    assert shapes == checkpoint("smollm2")["declared_weight_bytes"]
 
 
 def test_the_cpu_engine_counts_its_processes_and_no_gpu() -> None:

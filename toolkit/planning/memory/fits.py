@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from toolkit.config.schema.engine import EngineName
@@ -28,6 +29,11 @@ def device_limit(config: DeploymentConfig) -> int | None:
     return int(memory * config.limits.gpu_memory_utilization)
 
 
+def limited(config: DeploymentConfig, budget: Budget) -> Budget:
+    """The terms that `device_limit` bounds: all of them, or those in the share that the engine profiles."""
+    return budget if config.limits.kv_cache_memory_bytes is not None else budget.in_share()
+
+
 def least_needed(budget: Budget, capacity: Capacity) -> int:
     """Bytes of the terms without margins, and of a cache that holds one full request and the null block."""
     if any(term.purpose == KV for term in budget.terms):
@@ -40,6 +46,7 @@ def memory_findings(
 ) -> Iterator[Finding]:
     """What does not fit into a GPU, and what does not fit beside it."""
     yield from _device(config, budget, capacity)
+    yield from _share(config, budget)
     yield from _host(config, budget, machine)
 
 
@@ -47,16 +54,18 @@ def _device(config: DeploymentConfig, budget: Budget, capacity: Capacity) -> Ite
     limit = device_limit(config)
     if limit is None:
         return
-    least = least_needed(budget, capacity)
-    margins = budget.most() - budget.total()
-    yield from _profiled(config, budget, capacity, limit)
+    bounded = limited(config, budget)
+    least = least_needed(bounded, capacity)
+    margins = bounded.most() - bounded.total()
+    yield from _profiled(config, bounded, capacity, limit)
     where = "memory of one rank"
     if least > limit:
         yield Finding(
             "gpu-memory-short",
             Severity.refuse,
             where,
-            f"at least {least / GIB:.2f} GiB are needed, and the engine may take {limit / GIB:.2f} GiB of a GPU",
+            f"{least / GIB:.2f} GiB are needed without any margin, and the engine may take {limit / GIB:.2f} GiB of a "
+            "GPU",
             "plan fit=true proposes changes that make it fit",
         )
     elif least + margins > limit:
@@ -71,7 +80,7 @@ def _device(config: DeploymentConfig, budget: Budget, capacity: Capacity) -> Ite
 
 
 def _profiled(config: DeploymentConfig, budget: Budget, capacity: Capacity, limit: int) -> Iterator[Finding]:
-    """What the engine's own profiling can find at the most, where the plan does not tell it the cache's bytes."""
+    """What the engine's own profiling will find, where the plan does not tell it the cache's bytes."""
     if capacity.blocks is not None:
         return
     rooms = [max(0, limit - taken) for taken in (budget.most(), budget.total())]
@@ -81,11 +90,37 @@ def _profiled(config: DeploymentConfig, budget: Budget, capacity: Capacity, limi
         "capacity-estimate",
         Severity.info,
         "limits.gpu_memory_utilization",
-        f"{limit / GIB:.2f} GiB of a GPU leave at most {rooms[0] / GIB:.2f} to {rooms[1] / GIB:.2f} GiB for the cache: "
-        f"{tokens[0]:,} to {tokens[1]:,} tokens, {requests[0]:.2f} to {requests[1]:.2f} full requests at once; what is "
-        "not counted comes off that",
+        f"{limit / GIB:.2f} GiB of a GPU leave {rooms[0] / GIB:.2f} to {rooms[1] / GIB:.2f} GiB for the cache: "
+        f"{tokens[0]:,} to {tokens[1]:,} tokens, {requests[0]:.2f} to {requests[1]:.2f} full requests at once",
         "limits.for_tokens or limits.for_concurrency give the engine exact bytes",
     )
+
+
+def _share(config: DeploymentConfig, budget: Budget) -> Iterator[Finding]:
+    """The engine starts only where its share is free, and looks after its context and communicators are made."""
+    limits, memory = config.limits, config.hardware.gpu_memory_bytes
+    beside = budget.beside_share()
+    if device_limit(config) is None or not beside.terms or not 0 <= limits.gpu_memory_utilization <= 1:
+        return
+    left = memory - math.ceil(memory * limits.gpu_memory_utilization)
+    if beside.most() <= left:
+        return
+    where = "limits.gpu_memory_utilization"
+    said = (
+        f"the engine asks for {limits.gpu_memory_utilization:g} of a GPU to be free once {_listed(beside)} are there, "
+        f"which take {beside.total() / GIB:.2f} to {beside.most() / GIB:.2f} GiB; {left / GIB:.2f} GiB are left "
+        "beside that share"
+    )
+    fitting = math.floor(100 * max(0, memory - beside.most()) / memory) / 100
+    fix = f"set limits.gpu_memory_utilization={fitting}, also where the cache's bytes are told"
+    if beside.total() > left:
+        yield Finding("gpu-share-short", Severity.refuse, where, said, fix)
+    else:
+        yield Finding("gpu-share-tight", Severity.warn, where, said, fix)
+
+
+def _listed(budget: Budget) -> str:
+    return " and ".join(term.purpose for term in budget.terms)
 
 
 def _host(config: DeploymentConfig, budget: Budget, machine: MachineFacts) -> Iterator[Finding]:

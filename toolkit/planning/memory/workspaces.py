@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from toolkit.planning.geometry.model import ModelGeometry
+from toolkit.planning.geometry.model import LayerKind, ModelGeometry
 from toolkit.planning.geometry.shards import Projection, Rank, projections
 
+SCORES_BYTES = 512 * 2**20
+"""Scores of an indexer's prefill, always the most that one step may need (VLLM_SPARSE_INDEXER_MAX_LOGITS_MB)."""
 STATE_CHUNK = 64
 """Tokens between the recurrent states that a gated delta net's prefill keeps (its kernels' chunk)."""
 
@@ -22,20 +24,36 @@ def logits(geometry: ModelGeometry, max_num_seqs: int, draft_tokens: int) -> int
     return max_num_seqs * (1 + draft_tokens) * geometry.vocab_size * 4
 
 
-def activations(geometry: ModelGeometry, rank: Rank, tokens: int, element_bytes: int) -> int:
+def selections(geometry: ModelGeometry, tokens: int, mtp: bool) -> int:
+    """Bytes in which each sparse layer keeps the tokens that every token of a step attends, and their number.
+
+    int32, at most the indexer's budget and the last keys that are not compressed yet (vLLM 0.32, models/qwen4_exp).
+    """
+    if geometry.indexer is None:
+        return 0
+    layers = geometry.count(LayerKind.sparse) + (geometry.mtp_layers if mtp else 0)
+    return layers * tokens * (geometry.indexer.budget + geometry.indexer.compress_ratio) * 4
+
+
+def activations(geometry: ModelGeometry, rank: Rank, tokens: int, element_bytes: int, *, decode: bool = False) -> int:
     """Bytes that one step of `tokens` tokens holds at its peak, at least.
 
     The residual streams twice, and of all layers the one whose inputs and outputs are the widest: the experts' rows
-    for every token and active expert. Recurrent layers add the FP32 states between the chunks of a prefill.
+    for every token and active expert. A prefill has an indexer's scores in their place where these are larger, and
+    recurrent layers add the FP32 states between its chunks.
     """
     streams = geometry.hyper_connections.streams if geometry.hyper_connections else 1
     residual = 2 * tokens * geometry.hidden_size * streams * element_bytes
     widest = max(_width(geometry, found) for found in projections(geometry, rank.tensor_parallel))
+    width = tokens * widest * element_bytes
+    if decode:
+        return residual + width
+    scores = SCORES_BYTES if geometry.indexer is not None else 0
     states = 0
     if geometry.recurrent is not None:
         state = rank.value_heads * geometry.recurrent.key_dim * geometry.recurrent.value_dim * 4
         states = -(-tokens // STATE_CHUNK) * state
-    return residual + tokens * widest * element_bytes + states
+    return residual + max(width, scores) + states
 
 
 def _width(geometry: ModelGeometry, projection: Projection) -> int:

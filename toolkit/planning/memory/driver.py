@@ -1,0 +1,41 @@
+"""What the driver and the libraries take on a GPU, whatever model is served.
+
+None of it was measured by us on a V100. Each number is the least that was published for one, and the margin reaches
+up to the most that was published, or measured by benchmarks/gpu_memory.py, for newer driver versions and GPUs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from toolkit.planning.budget import Term
+
+MIB = 2**20
+CONTEXT_BYTES = 319 * MIB
+"""pytorch issue 28394: 320.2 MiB used with a bare context, 0.9 without, on a Titan V, which has a V100's 80 SMs."""
+CONTEXT_MARGIN = 0.5
+"""pytorch issue 20532: up to 400 MB on a V100; unsloth-zoo pull request 1053: 426 MiB with torch 2.10 on 142 SMs."""
+KERNELS_BYTES = 100 * MIB
+"""Code that is loaded when it is first called: torch's and cuBLAS's kernels, Triton's, and ours."""
+KERNELS_MARGIN = 1.0
+WORKSPACE_BYTES = 8_519_680
+"""torch's cuBLAS workspace for each stream, as :4096:2:16:8 asks for it below capability 9.0."""
+STREAMS = 2
+"""The stream that serves, and the one that captures."""
+
+
+def driver_terms() -> Iterator[Term]:
+    """What a process takes on its GPU before and beside all tensors."""
+    yield Term(
+        "CUDA context",
+        CONTEXT_BYTES,
+        "a bare context on 80 SMs of this chip: pytorch issue 28394; margin from newer drivers",
+        CONTEXT_MARGIN,
+        beside_share=True,
+    )
+    yield Term(
+        "cuBLAS and kernels",
+        KERNELS_BYTES + STREAMS * WORKSPACE_BYTES,
+        "two workspaces of 8.1 MiB, and code as it is called: vLLM's non-torch memory on one GPU, 0.04 to 0.16 GiB",
+        KERNELS_MARGIN,
+    )
