@@ -20,10 +20,14 @@ INFO:     Application startup complete.
 """
 
 LOGS = {
+    "platform-refused": "RuntimeError: engine=v100 cannot start: the native library /src/build/native/volta_native.so is not this toolkit's (/src/build/native/volta_native.so: undefined symbol: aoti_torch_x): invoke build",
+    "two-platforms": "RuntimeError: Only one platform plugin can be activated, but got: ['volta', 'other']",
     "port-in-use": "OSError: [Errno 98] Address already in use",
     "shared-memory-full": CORE
     + "RuntimeError: Insufficient space in /dev/shm for shared-memory allocation: 160 MiB required, 64 MiB free. Increase /dev/shm (e.g. --shm-size or --ipc=host).",
     "no-space": "OSError: [Errno 28] No space left on device: '/root/.cache/vllm/torch_compile_cache/ab12'",
+    "folder-not-writable": WORKER
+    + "PermissionError: [Errno 13] Permission denied: '/home/me/.cache/volta-toolkit/engine/0123456789ab/triton/tmp.pid_7'",
     "gpu-memory-held": CORE
     + "ValueError: Free memory on device cuda:0 (3.21/31.73 GiB) on startup is less than desired GPU memory utilization (0.9, 28.56 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes.",
     "kv-cache-too-small": CORE
@@ -87,6 +91,22 @@ def test_a_signal_alone_is_a_cause(signum):
 def test_being_killed_is_explained_by_the_out_of_memory_killer():
     found = diagnose("", -signal.SIGKILL)
     assert found.cause == "killed by signal 9; nearly always that is the kernel's out-of-memory killer"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "PermissionError: [Errno 13] error while attempting to bind on address ('127.0.0.1', 80): permission denied",
+        "PermissionError: [Errno 13] Permission denied: '/models/mine/model.safetensors'",
+    ],
+)
+def test_a_file_that_is_only_read_or_a_port_is_not_taken_for_a_cache(line):
+    assert diagnose(line, 1) is None
+
+
+def test_a_read_only_disk_is_known_by_its_number():
+    line = "OSError: [Errno 30] Read-only file system: '/home/me/.cache/volta-toolkit'"
+    assert diagnose(line, 1).name == "folder-not-writable"
 
 
 def test_the_log_explains_more_than_the_signal():

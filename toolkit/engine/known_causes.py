@@ -38,6 +38,18 @@ def _known(name: str, pattern: str, cause: str, fix: str) -> KnownCause:
 
 TABLE: tuple[KnownCause, ...] = (
     _known(
+        "platform-refused",
+        r"engine=v100 cannot start: ",
+        "engine=v100 cannot start with what it found on this machine",
+        "do what that line ends with; toolkit-doctor looks at the rest of the machine",
+    ),
+    _known(
+        "two-platforms",
+        r"Only one platform plugin can be activated, but got",
+        "two packages bring vLLM a platform, and it takes one",
+        "uninstall the other; toolkit-doctor names it",
+    ),
+    _known(
         "port-in-use",
         r"\[Errno 98\]|[Aa]ddress already in use",
         "another process listens on the port",
@@ -54,6 +66,12 @@ TABLE: tuple[KnownCause, ...] = (
         r"No space left on device|Disk quota exceeded",
         "a file system is full",
         "free some space; df -h shows where",
+    ),
+    _known(
+        "folder-not-writable",
+        r"\[Errno 30\] |\[Errno 13\] Permission denied: '.*cache",
+        "a folder that the engine writes to cannot be written; compiled kernels are kept in the user's cache folder",
+        "make it writable, or start with XDG_CACHE_HOME set to a folder that is",
     ),
     _known(
         "gpu-memory-held",
