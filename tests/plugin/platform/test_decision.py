@@ -108,6 +108,14 @@ def test_software_that_does_not_fit_is_refused_on_a_v100(
     assert decide(demand, dataclasses.replace(V100, **changed)) == refused(sentence)
 
 
+@pytest.mark.parametrize("capabilities", [(), ((9, 0),), ((7, 0), (9, 0))])
+def test_another_vllm_is_named_before_the_gpus_that_it_may_not_even_list(
+    capabilities: tuple[tuple[int, int], ...],
+) -> None:
+    found = dataclasses.replace(V100, vllm="0.41.0", capabilities=capabilities)
+    assert decide(Demand.v100, found) == refused(f"vLLM is 0.41.0{OTHER_VLLM}")
+
+
 @pytest.mark.parametrize("demand", [Demand.v100, Demand.any_gpu])
 def test_a_torch_without_cuda_is_refused_where_the_platform_is_demanded(demand: Demand) -> None:
     found = dataclasses.replace(V100, torch="2.13.0+cpu", torch_cuda=None)

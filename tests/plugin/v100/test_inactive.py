@@ -70,6 +70,20 @@ def test_another_vllm_on_v100s_is_refused_with_one_sentence(run: Run, release: s
     assert answer.stdout == ""
 
 
+def test_another_vllm_that_cannot_list_its_gpus_is_refused_for_what_it_is(run: Run) -> None:
+    answer = run("broken", "release", "0.41.0", "without-nvml", VOLTA_TEST_GPUS="7.0", VOLTA_PLATFORM="v100")
+    assert answer.returncode == 1
+    assert (
+        "engine=v100 cannot start: vLLM is 0.41.0, and this plugin is made for 0.32.x" in answer.stderr.splitlines()[-1]
+    )
+
+
+def test_another_vllm_that_cannot_list_its_gpus_is_told_where_nobody_demanded(run: Run) -> None:
+    """It would be taken for a machine without GPUs otherwise, and vLLM's own platform for the plugin's."""
+    answer = run("broken", "release", "0.41.0", "without-nvml", VOLTA_TEST_GPUS="7.0")
+    assert "The volta plugin failed and leaves vLLM as it is: ImportError: " in answer.stdout + answer.stderr
+
+
 def test_another_vllm_is_left_alone_where_it_is_told_to_have_no_plugins(run: Run) -> None:
     assert "cannot start" not in run("broken", "release", "0.33.0", VOLTA_TEST_GPUS="7.0", **WITHOUT).stderr
 

@@ -54,10 +54,15 @@ def decide(demand: Demand, found: Found) -> Decision:
     """
     if demand is Demand.none and (not v100s_alone(found.capabilities) or found.torch_cuda is None):
         return Decision(Outcome.inactive, f"the visible GPUs are {_names(found.capabilities)}, not V100s alone")
-    problem = _devices(demand, found) or _software(found)
+    problem = _release(found.vllm) or _devices(demand, found) or _software(found)
     if problem:
         return Decision(Outcome.refused, problem)
     return Decision(Outcome.active, f"{len(found.capabilities)} visible: {_names(found.capabilities)}")
+
+
+def is_supported(vllm: str) -> bool:
+    """Whether the plugin is made for that release of vLLM."""
+    return vllm.startswith(SUPPORTED_VLLM)
 
 
 def v100s_alone(capabilities: Sequence[Capability]) -> bool:
@@ -83,12 +88,16 @@ def _devices(demand: Demand, found: Found) -> str | None:
     return None
 
 
+def _release(vllm: str) -> str | None:
+    if is_supported(vllm):
+        return None
+    return (
+        f"vLLM is {vllm}, and this plugin is made for {SUPPORTED_VLLM[0]}x: "
+        "pip install vllm==0.32.0, or set VLLM_PLUGINS= to leave vLLM as it is"
+    )
+
+
 def _software(found: Found) -> str | None:
-    if not found.vllm.startswith(SUPPORTED_VLLM):
-        return (
-            f"vLLM is {found.vllm}, and this plugin is made for {SUPPORTED_VLLM[0]}x: "
-            "pip install vllm==0.32.0, or set VLLM_PLUGINS= to leave vLLM as it is"
-        )
     if found.torch_cuda is None:
         return f"torch {found.torch} has no CUDA: pip install torch==2.10.0"
     if not found.torch.startswith(SUPPORTED_TORCH):

@@ -14,11 +14,14 @@ Capability = tuple[int, int]
 
 
 def visible_capabilities(environment: Mapping[str, str]) -> tuple[Capability, ...]:
-    """One (major, minor) for each GPU that CUDA_VISIBLE_DEVICES leaves; empty without GPUs, a driver or NVML."""
-    try:
-        from vllm.utils.import_utils import import_pynvml
+    """One (major, minor) for each GPU that CUDA_VISIBLE_DEVICES leaves; empty without GPUs, a driver or NVML.
 
-        nvml = import_pynvml()  # type: ignore[no-untyped-call]
+    Raises ImportError in a vLLM that brings no NVML bindings where 0.32 does: that says nothing about GPUs.
+    """
+    from vllm.utils.import_utils import import_pynvml
+
+    nvml = import_pynvml()  # type: ignore[no-untyped-call]
+    try:
         nvml.nvmlInit()
     except Exception:  # noqa: BLE001 - a driver that is missing, too old or broken: there is nothing to serve on
         return ()

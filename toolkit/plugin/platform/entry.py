@@ -12,7 +12,7 @@ import os
 from collections.abc import Mapping
 
 from toolkit.planning import platform_demand
-from toolkit.plugin.platform.decision import Decision, Found, Outcome, decide, v100s_alone
+from toolkit.plugin.platform.decision import Decision, Found, Outcome, decide, is_supported, v100s_alone
 from toolkit.plugin.platform.devices import visible_capabilities
 
 logger = logging.getLogger("vllm.volta")
@@ -51,7 +51,8 @@ def _found(environment: Mapping[str, str], *, demanded: bool) -> Found:
     import torch
     import vllm
 
-    capabilities = visible_capabilities(environment)
+    refused_anyway = demanded and not is_supported(vllm.__version__)  # another release may not even list its GPUs
+    capabilities = () if refused_anyway else visible_capabilities(environment)
     ours = bool(capabilities) and (demanded or v100s_alone(capabilities))  # elsewhere nothing of ours is imported
     return Found(
         capabilities=capabilities,
