@@ -65,6 +65,8 @@ MAKING: dict[str, Callable[..., object]] = {
     "get_cuda_view_from_cpu_tensor": _on_cuda,
     "grouped_topk": _routed,
 }
+NAMES = (*MUTATING, *MAKING)
+"""Every operator that takes tensors."""
 
 
 def register() -> None:

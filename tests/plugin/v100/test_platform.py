@@ -91,12 +91,23 @@ def test_a_library_that_is_not_ours_ends_the_process_with_one_sentence(
     assert last.endswith("): invoke build")
 
 
-def test_a_library_without_an_operator_is_told_with_its_name(run: Run) -> None:
-    answer = run("stale", VOLTA_TEST_GPUS="7.0")
+@pytest.mark.parametrize(
+    ("how", "names"),
+    [
+        ("without", ("rms_norm", "silu_and_mul")),
+        ("without", ("kv_cache_write",)),  # which no name of upstream's stands for
+        ("other", ("moe_sum",)),
+    ],
+)
+def test_a_library_of_another_version_is_told_with_the_operators_that_differ(
+    run: Run, how: str, names: tuple[str, ...]
+) -> None:
+    answer = run("stale", how, *names, VOLTA_TEST_GPUS="7.0")
     assert answer.returncode == 1
     last = answer.stderr.splitlines()[-1]
     assert last.startswith("RuntimeError: engine=v100 cannot start: the native library ")
-    assert last.endswith(" is of another version, without rms_norm, silu_and_mul: invoke build")
+    said = {"without": "without", "other": "with another"}[how]
+    assert last.endswith(f" is of another version, {said} {', '.join(names)}: invoke build")
 
 
 def test_two_platforms_that_are_active_are_an_error_of_vllm(run: Run, tmp_path: Path) -> None:

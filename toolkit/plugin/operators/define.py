@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, NoReturn
 
+from toolkit.native import fakes
 from toolkit.plugin.operators import schemas
 from toolkit.plugin.operators.schemas import Schema
 from toolkit.plugin.operators.states import Kind, State, state_of
@@ -46,11 +47,30 @@ def define_upstream_operators() -> Definitions:
 
 
 def missing_operators() -> tuple[str, ...]:
-    """Operators of ours that upstream's names need and the loaded library has not, as a stale one."""
+    """Operators of ours that the plugin needs and the loaded library has not, as a stale one."""
     import torch
 
-    needed = {each.name for each in schemas.read() if state_of(each).kind is Kind.native}
-    return tuple(sorted(name for name in needed if not hasattr(torch.ops.volta, name)))
+    return tuple(sorted(name for name in {*_borrowed(), *fakes.NAMES} if not hasattr(torch.ops.volta, name)))
+
+
+def changed_operators() -> tuple[str, ...]:
+    """Operators under upstream's names that the loaded library has with other arguments than upstream's."""
+    import torch
+
+    parsed = {name: torch._C.parse_schema(f"volta::{each.definition}") for name, each in _borrowed().items()}
+    ours = {name: getattr(torch.ops.volta, name).default._schema for name in parsed}
+    return tuple(sorted(name for name in parsed if _arguments(parsed[name]) != _arguments(ours[name])))
+
+
+def _borrowed() -> dict[str, Schema]:
+    """Upstream's operators that are ours, by name."""
+    return {each.name: each for each in schemas.read() if state_of(each).kind is Kind.native}
+
+
+def _arguments(schema: Any) -> list[tuple[Any, ...]]:
+    """What a caller passes and gets; how an alias is named does not count."""
+    passed = [(each.name, str(each.type), each.default_value, each.kwarg_only) for each in schema.arguments]
+    return [*passed, *((str(each.type),) for each in schema.returns)]
 
 
 def _implement(library: Any, schema: Schema, state: State, called: set[str]) -> None:

@@ -68,7 +68,7 @@ def _library_error() -> str | None:
     """Why our operators cannot be used, with the way out; the library that is found is loaded for it."""
     from toolkit.errors import ToolkitError
     from toolkit.native import library
-    from toolkit.plugin.operators.define import missing_operators
+    from toolkit.plugin.operators.define import changed_operators, missing_operators
 
     try:
         path = library.load()
@@ -79,4 +79,6 @@ def _library_error() -> str | None:
         return f"the native library {library.find()} is not this toolkit's ({said}): invoke build"
     if missing := missing_operators():
         return f"the native library {path} is of another version, without {', '.join(missing)}: invoke build"
+    if changed := changed_operators():
+        return f"the native library {path} is of another version, with another {', '.join(changed)}: invoke build"
     return None

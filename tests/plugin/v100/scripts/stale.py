@@ -1,4 +1,6 @@
-"""What a process sees whose library was built before two operators came."""
+"""What a process sees whose library is older: `stale.py without NAME...` or `stale.py other NAME...`."""
+
+import sys
 
 import torch
 
@@ -11,9 +13,11 @@ class Older:
     """torch.ops.volta, as an older library fills it."""
 
     def __getattr__(self, name: str) -> object:
-        if name in ("rms_norm", "silu_and_mul"):
+        if name not in sys.argv[2:]:
+            return getattr(newer, name)
+        if sys.argv[1] == "without":
             raise AttributeError(name)
-        return getattr(newer, name)
+        return newer.prepare  # whose arguments are no other operator's
 
 
 newer = torch.ops.volta
