@@ -39,15 +39,16 @@ REPLACED = {
 NOT_COVERED = """\
 ## Loaded and not launched
 
-The modules that serving loads hold these kernels as well. The suite fails where a kernel of a loaded module is neither
-above nor here.
+The modules that serving loads, and those that these import only when they need them, hold these kernels as well. The
+suite fails where one of their kernels is neither above nor here.
 
 | kernels | for |
 |---|---|
 {rows}
 
 Of autotuned kernels the first configuration is compiled; which one is the fastest, a GPU finds out at the first start.
-FP8 cache writes are the native library's. Compiling says nothing about speed.
+FP8 cache writes are the native library's. The kernels that torch.compile writes for each model are not here: they are
+made at the first start, and so far were for an H200 alone. Compiling says nothing about speed.
 """
 
 

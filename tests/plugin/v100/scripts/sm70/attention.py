@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -20,6 +21,8 @@ def cases() -> Iterator[tuple[str, Any]]:
     yield "cache float16", write
     yield "float16", merge
     yield "positions of an image's patches", patches
+    yield "rotary embedding of an image's patches", rotate
+    yield "an image's pixels", normalise
 
 
 def attend(size: int, kv: str, tokens: int) -> None:
@@ -72,3 +75,19 @@ def patches() -> None:
     from vllm.model_executor.models.qwen3_vl import triton_pos_embed_interpolate
 
     triton_pos_embed_interpolate(torch.zeros(2304, 1152, dtype=HALF), 1, 4, 4, 48, 2, HALF)
+
+
+def rotate() -> None:
+    """Heads of 72, as in Qwen3-VL's encoder, which multimodal Qwen3.5 has too."""
+    from vllm.vllm_flash_attn.layers.rotary import apply_rotary_emb
+
+    torch.cuda.device = lambda *_: nullcontext()
+    angles = torch.zeros(16, 36, dtype=HALF)
+    apply_rotary_emb(torch.zeros(1, 16, 16, 72, dtype=HALF), angles, angles, False)
+
+
+def normalise() -> None:
+    from vllm.model_executor.layers.fusion.mm_input_norm import fused_mm_input_norm_triton
+
+    channel, pixels = torch.ones(3), torch.zeros(16, 3, 512, dtype=torch.uint8)
+    fused_mm_input_norm_triton(pixels, torch.zeros(16, 3, 512, dtype=HALF), channel, channel)
