@@ -47,6 +47,10 @@ def ready(runs: Path) -> bool:
     return bool(found) and json.loads(found[0].read_text())["state"] == "ready"
 
 
+def receipt_of(server):
+    return json.loads((server[1] / "receipt.json").read_text())
+
+
 @pytest.fixture(scope="module")
 def client(server):
     return OpenAI(base_url=f"http://127.0.0.1:{server[0]}/v1", api_key="none", timeout=300)
@@ -82,6 +86,13 @@ def test_the_cache_is_fp8_and_as_large_as_planned(server):
     assert (compared["blocks_apart"], receipt["findings"]) == (0, [])
 
 
+def test_the_workers_report_is_of_the_first_answer_at_the_earliest(server):
+    harness.until(lambda: (server[1] / "receipt.json").exists() and receipt_of(server)["workers"])
+    (worker,) = receipt_of(server)["workers"]
+    assert worker["requests"] >= 1
+    assert not worker["ended"]
+
+
 def test_another_shell_sees_it(server):
     command = [sys.executable, "-m", "toolkit.status", f"runs={server[1].parent}", "output=json"]
     status = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
@@ -98,4 +109,7 @@ def test_ends_with_ctrl_c_and_leaves_nothing(server):
     assert f"http://127.0.0.1:{port}/v1" in out
     assert harness.gone(everyone)
     assert not harness.listens(port)
-    assert "Paris" in json.loads((run / "receipt.json").read_text())["answer"]["text"]
+    receipt = receipt_of(server)
+    assert "Paris" in receipt["answer"]["text"]
+    (worker,) = receipt["workers"]
+    assert worker["requests"] == 2, "serve's own question and one of this file's; a third doubles nothing"

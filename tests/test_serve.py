@@ -253,7 +253,7 @@ class Scaled:
             layers.append(AttentionLayer(name, "Impl", "fp8_e4m3", (k,), (v,), k, v))
         layers[-1] = replace(layers[-1], **changes)
         imports = (ImportRoot(str(Path(os.__file__).parent), ("os",), 1),)
-        return WorkerReport(0, 1, 1, "cpu", {}, {}, layers=tuple(layers), imports=imports).to_data()
+        return WorkerReport(0, 1, 1, "cpu", {}, {}, layers=tuple(layers), imports=imports, requests=1).to_data()
 
 
 def test_the_workers_scales_are_compared_and_kept_in_the_receipt(serve, tmp_path):

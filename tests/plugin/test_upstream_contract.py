@@ -60,6 +60,7 @@ SIGNATURES = {
     ("vllm.v1.worker.gpu_worker", "Worker.reload_weights"): ["self", "args", "kwargs"],
     ("vllm.v1.worker.gpu_worker", "Worker.compile_or_warm_up_model"): ["self"],
     ("vllm.v1.worker.gpu_worker", "Worker.execute_model"): ["self", "scheduler_output"],
+    ("vllm.v1.worker.gpu_worker", "Worker.shutdown"): ["self"],
     ("vllm.model_executor.layers.attention.attention", "unified_kv_cache_update"): ["key", "value", "layer_name"],
     ("vllm.model_executor.model_loader", "register_model_loader"): ["load_format"],
     ("vllm.model_executor.model_loader", "get_model_loader"): ["load_config"],
@@ -113,6 +114,7 @@ FIELDS = {
         "slot_mapping",
         "causal",
     },
+    ("vllm.v1.core.sched.output", "SchedulerOutput"): {"finished_req_ids", "total_num_scheduled_tokens"},
     ("vllm.v1.kv_cache_interface", "AttentionSpec"): {"dtype", "block_size", "num_kv_heads", "head_size"},
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,15 @@ import pytest
 
 from toolkit.errors import CheckFailedError
 from toolkit.planning.worker_report import AttentionLayer, WorkerReport
-from toolkit.serving.worker_reports import NO_PLUGIN, ExpectedScales, check_scales, read_reports
+from toolkit.serving import worker_reports
+from toolkit.serving.worker_reports import (
+    NO_PLUGIN,
+    ExpectedScales,
+    await_use,
+    check_scales,
+    early_findings,
+    read_reports,
+)
 
 SCALES = {
     f"model.layers.{layer}.self_attn.{kind}_scale": 0.5 + layer + (kind == "v") / 4
@@ -145,3 +154,35 @@ def test_a_damaged_report_is_a_failed_check(tmp_path, text):
         "a worker's report cannot be read",
         str(tmp_path / "rank0-pid1.json"),
     )
+
+
+def write(folder, written: WorkerReport) -> None:
+    staged = folder / f".{written.file_name}"
+    staged.write_text(json.dumps(written.to_data()))
+    staged.replace(folder / written.file_name)
+
+
+def test_reports_of_real_use_are_waited_for(tmp_path):
+    warm, used = replace(report(), requests=0), replace(report(), requests=1)
+    write(tmp_path, warm)
+    threading.Timer(0.2, lambda: write(tmp_path, used)).start()
+    await_use(tmp_path, None, threading.Event())
+    assert read_reports(tmp_path) == (used,)
+
+
+def test_the_wait_ends_by_itself_and_at_a_signal(tmp_path, monkeypatch):
+    write(tmp_path, report())
+    monkeypatch.setattr(worker_reports, "USE_S", 0.1)
+    await_use(tmp_path, None, threading.Event())
+    monkeypatch.setattr(worker_reports, "USE_S", 1e9)
+    cancelled = threading.Event()
+    threading.Timer(0.1, cancelled.set).start()
+    await_use(tmp_path, None, cancelled)
+
+
+def test_reports_of_the_warm_up_alone_are_a_warning():
+    early = [report(rank=0, world_size=3), replace(report(rank=1, world_size=3), requests=1), report(rank=2)]
+    (found,) = early_findings(early)
+    assert (found.rule, found.where) == ("workers-report-early", "workers")
+    assert "what rank 0, 2 reports is from before the first answer" in found.message
+    assert early_findings([replace(report(), requests=1)]) == ()

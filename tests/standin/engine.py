@@ -106,7 +106,7 @@ def own_report() -> dict:
     """What the one worker of this engine says of itself, if nothing else is asked for."""
     imports = [{"folder": STANDARD, "modules": ["os"], "count": 1}]
     own = {"schema": 1, "rank": 0, "world_size": 1, "pid": os.getpid(), "engine": "cpu"}
-    return {**own, "versions": {}, "paths": {}, "imports": imports}
+    return {**own, "versions": {}, "paths": {}, "imports": imports, "requests": 1}
 
 
 class Server(ThreadingHTTPServer):

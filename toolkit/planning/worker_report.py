@@ -71,7 +71,8 @@ class Runtime:
     recurrent: tuple[tuple[str, str], ...] = ()
     """Layers with a recurrent state, each with the class that computes it."""
     triton_kernels: tuple[str, ...] = ()
-    """vLLM's Triton kernels that were compiled or taken from the cache in this process, by module and name."""
+    """vLLM's Triton kernels and ours that were launched in this process, by module and name; those that torch compiled
+    into a graph of its own are not among them."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,10 @@ class WorkerReport:
     """None on the CPU engine."""
     imports: tuple[ImportRoot, ...] = ()
     """Every folder that this process had imported from."""
+    requests: int = 0
+    """Finished by the time of the report; 0 where it is of the warm-up alone."""
+    ended: bool = False
+    """It is the last one, of a worker that ended in order."""
 
     @property
     def file_name(self) -> str:

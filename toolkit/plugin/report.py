@@ -28,6 +28,8 @@ def make_report(
     rank: int,
     world_size: int,
     unused_scales: Sequence[str],
+    requests: int,
+    ended: bool,
     runtime: Runtime | None = None,
 ) -> WorkerReport:
     """This process's report, as things are now."""
@@ -45,6 +47,8 @@ def make_report(
         unused_scales=tuple(unused_scales),
         runtime=runtime,
         imports=import_roots(sys.modules, os.environ),
+        requests=requests,
+        ended=ended,
     )
 
 

@@ -6,6 +6,7 @@ import signal
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
@@ -13,7 +14,7 @@ from toolkit.config.schema.verbs import Until
 from toolkit.engine.answer import Answer
 from toolkit.engine.events import Event
 from toolkit.engine.log import all_lines, tail
-from toolkit.errors import EngineError, ToolkitError
+from toolkit.errors import CheckFailedError, EngineError, ToolkitError
 from toolkit.linux import proc
 from toolkit.planning.capacity.engine_log import compare, reported_in
 from toolkit.planning.expected import ExpectedWorkers
@@ -29,7 +30,14 @@ from toolkit.serving.signals import signals_into
 from toolkit.serving.supervise import Request, StopRequestedError, Supervisor, Work
 from toolkit.serving.worker_environment import check_environment
 from toolkit.serving.worker_imports import added_findings
-from toolkit.serving.worker_reports import NOTHING_EXPECTED, ExpectedScales, check_scales, read_reports
+from toolkit.serving.worker_reports import (
+    NOTHING_EXPECTED,
+    ExpectedScales,
+    await_use,
+    check_scales,
+    early_findings,
+    read_reports,
+)
 
 LOG_LINES = 40
 
@@ -96,6 +104,7 @@ class Run:
             answer = supervisor.until_answered()
             seconds = dict(self.timings.seconds)
             self._record(answer=answer_record(answer), timings=seconds, packages=self.packages.result())
+            supervisor.until_done(partial(await_use, self.session.folder.workers))
             self._check_workers()
             self._compare_capacity()
             self.on_answer(answer)
@@ -113,6 +122,7 @@ class Run:
         folder = self.session.folder.workers
         reports = read_reports(folder)
         self._record(workers=[report.to_data() for report in reports])
+        self._found(early_findings(reports))
         self._found(added_findings(reports, self.workers))
         check_environment(reports, self.workers, self.request.launch.env, folder)
         check_scales(reports, self.scales, folder)
@@ -135,8 +145,17 @@ class Run:
             supervisor.stop(outcome.reason)
         finally:
             seconds = dict(self.timings.seconds)
-            self._record(outcome=outcome, timings=seconds, packages=self.packages.result())
+            self._record(outcome=outcome, timings=seconds, packages=self.packages.result(), **self._last_reports())
             self.reporter.close()
+
+    def _last_reports(self) -> dict[str, Any]:
+        """What the workers said last, at their own end where they came to it in order."""
+        try:
+            reports = read_reports(self.session.folder.workers)
+        except CheckFailedError as error:
+            self.reporter.notice(f"{error.what}: {error.where}: {error.why}")
+            return {}
+        return {"workers": [report.to_data() for report in reports]} if reports else {}
 
     def _record(self, **changes: Any) -> None:
         try:

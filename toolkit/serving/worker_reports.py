@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from toolkit.checkpoint.faults import check_failed
+from toolkit.engine.http import Client
 from toolkit.errors import CheckFailedError, Rejected
 from toolkit.planning.attention_routes import FP8_DTYPES
+from toolkit.planning.plan import Finding, Severity
 from toolkit.planning.worker_report import DRAFT_MODEL, AttentionLayer, WorkerReport, layer_key
 from toolkit.serving.report_file import report_from
 from toolkit.views.scales.names import Place, place_of
 
 Wanted = Mapping[Place, tuple[str, float]]
 """Each scale's name and value, by its layer and `k` or `v`."""
+USE_S = 10.0
+POLL_S = 0.02
 NO_PLUGIN = "the engine's workers left no report: is volta-toolkit installed beside vLLM?"
 
 
@@ -41,6 +47,28 @@ def read_reports(folder: Path) -> tuple[WorkerReport, ...]:
         except (OSError, ValueError, RecursionError) as error:
             raise CheckFailedError("a worker's report cannot be read", where=str(path), why=str(error)) from error
     return tuple(sorted(reports, key=lambda report: report.rank))
+
+
+def await_use(folder: Path, _client: Client, cancelled: threading.Event) -> None:
+    """Wait until every worker has reported after a finished request, but not for long: what is missing is found later.
+
+    A worker hears of a request's end with the engine's next step, a moment after the client has its answer.
+    """
+    deadline = time.monotonic() + USE_S
+    while time.monotonic() < deadline and not cancelled.is_set():
+        reports = read_reports(folder)
+        if all(report.requests for report in reports):
+            return
+        cancelled.wait(POLL_S)
+
+
+def early_findings(reports: Sequence[WorkerReport]) -> tuple[Finding, ...]:
+    """A warning for reports that are of the warm-up alone."""
+    early = [str(report.rank) for report in reports if not report.requests]
+    if not early:
+        return ()
+    said = f"what rank {', '.join(early)} reports is from before the first answer, so what that took is not in it"
+    return (Finding("workers-report-early", Severity.warn, "workers", said, "look for its warnings in the log"),)
 
 
 def missing_ranks(reports: Sequence[WorkerReport]) -> list[int]:

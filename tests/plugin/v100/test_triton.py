@@ -80,6 +80,10 @@ def test_each_kernel_of_a_loaded_module_is_compiled_or_told_why_it_is_not_launch
     assert [pattern for pattern in ELSEWHERE if not any(fnmatchcase(name, pattern) for name in rest)] == []
 
 
+def test_a_worker_reports_each_kernel_that_it_launches_though_the_heap_is_frozen(compiled: dict[str, Any]) -> None:
+    assert compiled["unreported"] == []
+
+
 def test_each_kernel_that_a_gpu_has_launched_is_compiled(compiled: dict[str, Any]) -> None:
     """What workers have reported of the proof on a GPU."""
     record = json.loads((ROOT / "docs/evidence/serving_h200.json").read_text(encoding="utf-8"))

@@ -65,6 +65,7 @@ COMPUTED = (
     Computed("cache-target", "What a target comes to is said", Severity.info, "docs/config.md, section 'limits'"),
     Computed("capacity-not-reported", "The engine's log says its capacity", Severity.info, "docs/serve.md"),
     Computed("workers-added-imports", "The engine imports from its own environment", Severity.warn, "docs/serve.md"),
+    Computed("workers-report-early", "The workers report after the first answer", Severity.warn, "docs/serve.md"),
     Computed("context-differs", "The engine serves the planned context", Severity.warn, "docs/serve.md"),
     Computed("capacity-differs", "The engine has the planned blocks", Severity.warn, "docs/serve.md"),
     Computed("checkpoint-unreadable", "The checkpoint can be read", Severity.refuse, "docs/doctor.md"),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from toolkit.native import library
 from toolkit.planning.worker_report import Runtime
+from toolkit.plugin.kernels import launched_kernels
 from toolkit.plugin.operators.define import define_upstream_operators
 from toolkit.plugin.platform.v100 import V100Platform
 
@@ -33,19 +35,8 @@ def runtime_of(vllm_config: Any) -> Runtime:
         capture_sizes=tuple(compilation.cudagraph_capture_sizes or ()),
         kv_blocks=vllm_config.cache_config.num_gpu_blocks,
         recurrent=tuple(sorted(_recurrent(compilation.static_forward_context))),
-        triton_kernels=tuple(sorted(launched_kernels(device=torch.cuda.current_device()))),
+        triton_kernels=tuple(sorted(launched_kernels(sys.modules, torch.cuda.current_device()))),
     )
-
-
-def launched_kernels(device: int) -> set[str]:
-    """Triton kernels of vLLM's modules that hold code for a device, by module and name."""
-    import gc
-
-    from vllm.triton_utils import triton
-
-    kernels = (each for each in gc.get_objects() if issubclass(type(each), triton.JITFunction))
-    ours = (each for each in kernels if str(each.__module__).startswith("vllm."))
-    return {f"{each.__module__}.{each.__name__}" for each in ours if device in each.device_caches}
 
 
 def _mapped(folders: Sequence[str]) -> set[str]:

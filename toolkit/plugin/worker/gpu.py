@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from toolkit.plugin.layers import attention_layers
 from toolkit.plugin.loader import use_view_loader
 from toolkit.plugin.measure import Measuring
 from toolkit.plugin.report import make_report, write_data
+from toolkit.plugin.reporting import Reporting
 from toolkit.plugin.scales import read_scales, set_scales
 from toolkit.plugin.settings import Settings, settings_of
 
@@ -24,6 +26,7 @@ class VoltaWorker(Worker):
 
     unused_scales: tuple[str, ...] = ()
     measuring: Measuring | None = None
+    reporting: Reporting | None = None
 
     def load_model(self, *args: Any, **kwargs: Any) -> None:
         """Load as upstream does, and then the KV scales."""
@@ -38,21 +41,32 @@ class VoltaWorker(Worker):
         self._set_scales()
 
     def compile_or_warm_up_model(self) -> Any:
-        """Warm up as upstream does; then this worker is what it will be, and reports it."""
+        """Warm up as upstream does; then this worker is what it will be, and begins to report it."""
         times = super().compile_or_warm_up_model()
         settings = settings_of(self.vllm_config)
         if settings.reports is not None:
-            self._report(settings, Path(settings.reports))
+            folder = Path(settings.reports).absolute()
+            self.reporting = Reporting(partial(self._report, settings, folder))
         if settings.measurements is not None:
             layers, size = attention_layers(self.vllm_config), self.vllm_config.parallel_config.world_size
             self.measuring = Measuring(layers, Path(settings.measurements), rank=self.rank, world_size=size)
         return times
 
     def execute_model(self, scheduler_output: Any) -> Any:
-        """One step, as upstream does it."""
+        """One step, as upstream does it; the first one after a request names those that are finished."""
+        if self.reporting is not None and scheduler_output.finished_req_ids:
+            idle = not scheduler_output.total_num_scheduled_tokens
+            self.reporting.finished(len(scheduler_output.finished_req_ids), idle=idle)
         if self.measuring is not None:
             self.measuring.follow()
         return super().execute_model(scheduler_output)
+
+    def shutdown(self) -> None:
+        """End as upstream does, after a last report."""
+        if self.reporting is not None:
+            self.reporting.end()
+            self.reporting = None
+        super().shutdown()
 
     def _runtime(self) -> Runtime | None:
         """What this worker took on its GPU."""
@@ -70,7 +84,7 @@ class VoltaWorker(Worker):
             self.unused_scales = set_scales(attention_layers(self.vllm_config), scales)
             logger.info("KV scales: %d of %d reached their layers.", len(scales) - len(self.unused_scales), len(scales))
 
-    def _report(self, settings: Settings, folder: Path) -> None:
+    def _report(self, settings: Settings, folder: Path, requests: int, ended: bool) -> None:
         size = self.vllm_config.parallel_config.world_size
         report = make_report(
             self.vllm_config,
@@ -78,6 +92,8 @@ class VoltaWorker(Worker):
             rank=self.rank,
             world_size=size,
             unused_scales=self.unused_scales,
+            requests=requests,
+            ended=ended,
             runtime=self._runtime(),
         )
         try:

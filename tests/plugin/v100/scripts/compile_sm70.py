@@ -36,4 +36,5 @@ def compiled(part):
 
 PARTS = (attention, experts, recurrent, states, batch, sampling, requests, drafts, lora)
 rows = [row for part in PARTS for row in compiled(part)]
-Path(sys.argv[1]).write_text(json.dumps({"rows": rows, "loaded": serving.loaded_kernels()}, indent=1))
+found = {"rows": rows, "loaded": serving.loaded_kernels(), "unreported": serving.unreported_kernels()}
+Path(sys.argv[1]).write_text(json.dumps(found, indent=1))
