@@ -37,6 +37,18 @@ SHAPES = (
     Shape(40, 3, 1027, 5),
     Shape(3, 2, 4096, 16),
 )
+# where the kernel divides its work: experts at the edges of a block's, entries at those of a warp's segment and a batch
+EDGES = (
+    Shape(32, 8, 1, 16),
+    Shape(1025, 1, 7, 8),
+    Shape(1023, 1, 8, 16),
+    Shape(2049, 4, 9, 16),
+    Shape(4096, 4, 64, 64),
+    Shape(4097, 4, 65, 16),
+    Shape(400, 10, 512, 64),
+    Shape(1639, 10, 513, 8),
+    Shape(1025, 2, 4096, 4),
+)
 SUMS = ((1, 1, 1), (3, 8, 2048), (70, 10, 264), (5, 6, 33), (257, 2, 72), (2, 40, 5120))
 # which ids come: all experts alike, nearly all one expert, many that do not exist
 SPREADS = ("even", "skewed", "strange")

@@ -53,6 +53,10 @@ def _align() -> Iterator[Case]:
         dtype = torch.int64 if (number + mapped) % 2 else torch.int32
         name = f"moe_align_block_size-shape{number}-{spread}{'-mapped' if mapped else ''}"
         yield case(name, moe.align, shape, spread, dtype, mapped=mapped)
+    for number, shape in enumerate(moe.EDGES):
+        name = f"moe_align_block_size-edge{number}"
+        yield case(name, moe.align, shape, "even", torch.int32, mapped=False)
+        yield case(f"{name}-strange-mapped", moe.align, shape, "strange", torch.int64, mapped=True)
     yield Case("moe_align_block_size-short-outputs", lambda device, _seed: moe.short_outputs(device))
     for mapped in (False, True):
         yield case(f"moe_lora_align_block_size{'-mapped' if mapped else ''}", moe.lora, mapped=mapped)
