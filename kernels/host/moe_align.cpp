@@ -27,6 +27,7 @@ struct AlignArguments {
   const int* map;
   int* scatter;
   int entries, experts;
+  int own, segment;
 };
 
 struct LoraArguments {
@@ -45,18 +46,32 @@ struct BatchedArguments {
 };
 
 constexpr int kMaxExperts = 4096;
-constexpr int kExpertsOfABlock = 8;
-constexpr int kOvershoot = 256;  // how far a loop over entries may count past the last one
+constexpr int kMaxOwn = 8;        // experts of a block
+constexpr int kBlocks = 64;       // wanted: each goes through all entries, and a V100 has 80 SMs
+constexpr int kOvershoot = 2048;  // how far a loop over entries may count past the last one
 
 Kernel align_kernel{"moe_align", "moe_align_block_size_i32_i32_experts_sm70"};
 Kernel lora_kernel{"moe_align", "moe_lora_align_block_size_i32_i32_experts_sm70"};
 Kernel batched_kernel{"moe_align", "batched_moe_align_block_size_i32_i32_experts_sm70"};
 
-Shape shape_of(int lists, int adapters) {
+int ceil_divide(std::int64_t x, std::int64_t by) { return static_cast<int>((x + by - 1) / by); }
+
+// Shares the work out among blocks and warps (one for 128 entries, 8 to 32 in all), and returns the launch that this takes.
+Shape share_out(AlignArguments& a, int adapters) {
+  a.own = std::clamp(ceil_divide(static_cast<std::int64_t>(a.experts) * adapters, kBlocks), 1, kMaxOwn);
+  const int warps = std::clamp(ceil_divide(a.entries, 128), 8, 32);
+  a.segment = 32 * ceil_divide(a.entries, 32 * warps);
   Shape shape;
-  shape.block_x = 256;
-  shape.grid_x = static_cast<unsigned>(std::max(1, (lists + kExpertsOfABlock - 1) / kExpertsOfABlock));
+  shape.block_x = static_cast<unsigned>(32 * warps);
+  shape.grid_x = static_cast<unsigned>(ceil_divide(a.experts, a.own));
   shape.grid_y = static_cast<unsigned>(adapters);
+  return shape;
+}
+
+Shape shape_of(const BatchedArguments& a) {
+  Shape shape;
+  shape.block_x = static_cast<unsigned>(32 * std::clamp(ceil_divide(a.max_tokens, 32), 1, 8));
+  shape.grid_x = static_cast<unsigned>(std::max(1, a.batches));
   return shape;
 }
 
@@ -175,7 +190,8 @@ void moe_align_block_size(
     a.scatter = list_of_ints(check, *scatter, ids);
     check.that(scatter->numel() == a.entries, "scatter_idx must hold one number for each of topk_ids");
   }
-  if (ids.device >= 0) return launch(align_kernel, ids.device, shape_of(a.experts, 1), a);
+  const Shape shape = share_out(a, 1);
+  if (ids.device >= 0) return launch(align_kernel, ids.device, shape, a);
   align_on_cpu(a, [&](int entry) { return list_of(a, entry); });
 }
 
@@ -208,7 +224,8 @@ void moe_lora_align_block_size(
   a.entries_of_a_token = FastDivide(std::max(1u, static_cast<unsigned>(ids.size(1))));
   const int slots = static_cast<int>(std::min<std::int64_t>(adapters.numel(), max_loras + 1));
   if (slots == 0) return;
-  if (ids.device >= 0) return launch(lora_kernel, ids.device, shape_of(a.align.experts, slots), a);
+  const Shape shape = share_out(a.align, slots);
+  if (ids.device >= 0) return launch(lora_kernel, ids.device, shape, a);
   align_adapters_on_cpu(a, slots);
 }
 
@@ -228,7 +245,7 @@ void batched_moe_align_block_size(
   const std::int64_t room = max_tokens + static_cast<std::int64_t>(a.places.block.divisor) - 1;
   check.small(a.batches * room, "the number of batches times their padded rows");
   a.places.missing = a.batches * a.max_tokens;
-  if (counts.device >= 0) return launch(batched_kernel, counts.device, shape_of(a.batches, 1), a);
+  if (counts.device >= 0) return launch(batched_kernel, counts.device, shape_of(a), a);
   align_batches_on_cpu(a);
 }
 

@@ -295,7 +295,7 @@ WRONG = {
     "places beyond int32": (
         "moe_align_block_size",
         lambda: (ints(2, 2), 4096, 2**20, ints(9), ints(9), ints(1), None),
-        "the number of entries with their padding must be between 0 and 2147483647, not 4294963460",
+        "the number of entries with their padding must be between 0 and 2147483647, not 4294965252",
     ),
     "short map": (
         "moe_align_block_size",
