@@ -91,10 +91,7 @@ def _sizes(
         severity = Severity.refuse if has_target(config) else Severity.warn  # a target that is not met decides nothing
         finding = Finding("capacity-unknown", severity, error.where or where, message, error.fix)
         return Sizes(config, findings=(finding,))
-    unknown = tuple(
-        Finding("geometry-unknown", Severity.info, where, f"{name} is not known to the planner")
-        for name in geometry.unknown
-    )
+    unknown = _not_understood(geometry, where)
     if budget.unknown:
         message = f"the plan does not decide, and does not count: {', '.join(budget.unknown)}"
         unknown += (Finding("memory-unknown", Severity.info, "memory of one rank", message),)
@@ -102,6 +99,15 @@ def _sizes(
     too_small = _too_small(targeted.config, capacity)
     unknown += _other_vocabulary(config, geometry, draft_geometry)
     return Sizes(targeted.config, budget, capacity, (*unknown, *targeted.findings, *too_small, *fitting))
+
+
+def _not_understood(geometry: ModelGeometry, where: str) -> tuple[Finding, ...]:
+    """What config.json says and no size follows from, all of it at once."""
+    if not geometry.unknown:
+        return ()
+    message = f"not known to the planner: {', '.join(geometry.unknown)}; sizes that depend on them are not in the plan"
+    fix = "hold the plan against the capacity and the memory that the engine's own log tells after its start"
+    return (Finding("geometry-unknown", Severity.warn, where, message, fix),)
 
 
 def _other_vocabulary(

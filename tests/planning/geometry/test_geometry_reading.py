@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from omegaconf import OmegaConf
 
 from toolkit.errors import ConfigurationError
 from toolkit.planning.geometry import LayerKind, read_geometry
+from toolkit.planning.geometry.families import FAMILY_OF, Family
 
 CONF = Path(__file__).parents[3] / "conf" / "checkpoint"
 
@@ -209,6 +211,7 @@ def test_an_unknown_architecture_is_named_and_what_is_known_of_it_is_used() -> N
     ("change", "named"),
     [
         ({"layer_types": ["mamba"] * 30}, "layer type 'mamba'"),
+        ({"layer_types": ["full_attention"] * 29 + ["retention"]}, "layer type 'retention'"),
         ({"kv_lora_rank": 512}, "key 'kv_lora_rank'"),
         ({"attention_chunk_size": 8192}, "key 'attention_chunk_size'"),
     ],
@@ -299,3 +302,51 @@ def test_a_number_that_64_bits_do_not_hold_is_told_in_short():
         read_geometry({**LLAMA, "hidden_size": 10**400})
     assert "must be 9223372036854775807 at most, not 1000" in caught.value.what
     assert len(caught.value.what) < 300
+
+
+CACHE_KEYS = {
+    "sliding_window_pattern": 4, "attention_sink_size": 4, "use_attention_sinks": True, "q_lora_rank": 1536,
+    "qk_rope_head_dim": 64, "linear_num_key_heads": 16, "linear_attn_config": {"kernel": 4}, "conv_L_cache": 3,
+    "attn_layer_period": 8, "attn_config": {"kv_n_heads": 8}, "layers_block_type": ["mamba"], "mamba_expand": 2,
+    "rwkv_version": 7, "global_attn_every_n_layers": 3, "kv_compression": [4], "n_heads": 8, "index_topk_heads": 64,
+}  # fmt: skip
+SHAPE_KEYS = {"n_shared_experts": 2, "first_k_dense_replace": 3, "ffn_dim": 100, "audio_config": {"layers": 2}}
+NO_SIZES = {
+    "hidden_act": "silu", "attention_bias": True, "rope_theta": 10**6, "num_experts": 0, "attention_sinks": False,
+    "sliding_window_note": "none", "rms_norm_eps": 1e-6, "max_new_window": None, "return_dict": True,
+    "id2label": {"0": "LABEL_0"}, "chunk_size_feed_forward": 2, "router_aux_loss_coef": 1,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("key", [*CACHE_KEYS, *SHAPE_KEYS])
+def test_a_key_that_changes_sizes_and_was_not_read_is_named(key: str) -> None:
+    """Of an architecture that is not known, one that changes a cache leaves no capacity to guess."""
+    change = {key: {**CACHE_KEYS, **SHAPE_KEYS}[key]}
+    known = read_geometry(LLAMA | change)
+    assert f"key '{key}'" in known.unknown
+    novel = read_geometry(LLAMA | change | {"architectures": ["NovelForCausalLM"]})
+    assert novel.unknown == ("architecture 'NovelForCausalLM'", f"key '{key}'")
+    assert novel.unknown_cache == ((f"key '{key}'",) if key in CACHE_KEYS else ())
+
+
+def test_what_is_no_size_or_turns_nothing_on_is_not_named() -> None:
+    novel = read_geometry(LLAMA | NO_SIZES | {"architectures": ["NovelForCausalLM"]})
+    assert novel.unknown == ("architecture 'NovelForCausalLM'",)
+
+
+def test_a_part_beside_the_language_model_is_named() -> None:
+    outer = {"architectures": ["LlamaForCausalLM"], "text_config": LLAMA, "audio_config": {"layers": 2}}
+    assert read_geometry(outer).unknown == ("key 'audio_config'",)
+
+
+@pytest.mark.parametrize("architecture", sorted(name for name in FAMILY_OF if FAMILY_OF[name] is not Family.sparse))
+def test_no_default_of_a_known_architecture_is_named(architecture: str) -> None:
+    """Its configuration class writes these keys into every published config.json."""
+    mapping = pytest.importorskip("transformers").CONFIG_MAPPING
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as NAMES
+
+    kind = next((kind for kind, name in NAMES.items() if name == architecture), None)
+    if kind is None:
+        pytest.skip("transformers has no text model of that name")
+    defaults = json.loads(json.dumps(mapping[kind]().to_dict(), default=str))
+    assert read_geometry(defaults | {"architectures": [architecture]}).unknown == ()

@@ -19,9 +19,12 @@ class Keys:
     def __init__(self, data: Mapping[str, Any], where: str = "config.json") -> None:
         self.data = data
         self.where = where
+        self.read: set[str] = set()
+        """The keys that were asked for."""
 
     def has(self, name: str) -> bool:
         """Say whether the key is there and not null."""
+        self.read.add(name)
         return self.data.get(name) is not None
 
     def integer(self, name: str, default: int | None = None, at_most: int = LARGEST) -> int:
@@ -76,6 +79,7 @@ class Keys:
 
     def child(self, name: str) -> Keys | None:
         """Read a nested object, or None where the key is absent or null."""
+        self.read.add(name)
         value = self.data.get(name)
         if value is None:
             return None
@@ -93,6 +97,7 @@ class Keys:
         )
 
     def _value(self, name: str, default: object) -> object:
+        self.read.add(name)
         value = self.data.get(name)
         if value is not None:
             return value
@@ -107,6 +112,7 @@ class Keys:
         return default
 
     def _list(self, name: str, kind: type[T], expected: str) -> tuple[T, ...]:
+        self.read.add(name)
         value = self.data.get(name)
         if value is None:
             return ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from toolkit.planning.geometry.families import FAMILY_OF, Family, layer_kinds, sliding_window
@@ -19,6 +20,7 @@ from toolkit.planning.geometry.model import (
     Vision,
 )
 from toolkit.planning.geometry.quantization import Quantization, Scheme, read_quantization
+from toolkit.planning.geometry.unread import unread_cache_keys, unread_parts, unread_shape_keys
 
 _NESTED = ("text_config", "language_config", "llm_config")
 # Keys that change what a layer keeps for a request in ways that this reader does not model.
@@ -38,13 +40,13 @@ def read_geometry(config: Mapping[str, Any]) -> ModelGeometry:
     text = _text_keys(outer)
     names = outer.texts("architectures") or text.texts("architectures")
     architecture = names[0] if names else ""
-    family = FAMILY_OF.get(architecture, Family.by_layer)
+    known, family = architecture in FAMILY_OF, FAMILY_OF.get(architecture, Family.by_layer)
     kinds, strange = layer_kinds(text, family)
     quantization = read_quantization(outer if outer.has("quantization_config") else text)
     experts = _experts(text, len(kinds))
     vision, blind = _vision(outer)
     unknown_cache = strange + tuple(f"key '{name}'" for name in _OTHER_CACHES if text.has(name))
-    return ModelGeometry(
+    geometry = ModelGeometry(
         architecture=architecture,
         hidden_size=text.positive("hidden_size"),
         intermediate_size=_dense_width(text, experts, len(kinds)),
@@ -61,8 +63,14 @@ def read_geometry(config: Mapping[str, Any]) -> ModelGeometry:
         per_layer_embedding=_per_layer_embedding(text),
         mtp_layers=text.integer("mtp_num_hidden_layers", text.integer("num_nextn_predict_layers", 0)),
         vision=vision,
-        unknown=_unknown(architecture, quantization) + unknown_cache + blind,
-        unknown_cache=unknown_cache,
+    )
+    # Only now: what was made of the keys above is known by which of them were read.
+    caches = tuple(f"key '{name}'" for name in unread_cache_keys(text, known))
+    unread = (*caches, *(f"key '{name}'" for name in (*unread_shape_keys(text), *unread_parts(outer))))
+    return replace(
+        geometry,
+        unknown=_unknown(architecture, quantization) + tuple(dict.fromkeys((*unknown_cache, *blind, *unread))),
+        unknown_cache=unknown_cache + (() if known else caches),
     )
 
 

@@ -27,7 +27,7 @@ COMPUTED = (
     ),
     Computed("view-unfit", "Scale pack, edits and checkpoint fit together", Severity.refuse, "docs/materialize.md"),
     Computed("pack-not-here-yet", "The scale pack is on this machine", Severity.info, "docs/materialize.md"),
-    Computed("geometry-unknown", "The planner knows all of config.json that counts", Severity.info, "docs/plan.md"),
+    Computed("geometry-unknown", "The planner knows all of config.json that counts", Severity.warn, "docs/plan.md"),
     Computed("memory-unknown", "The plan decides every purpose of memory", Severity.info, "docs/plan.md"),
     Computed(
         "kv-too-small",
