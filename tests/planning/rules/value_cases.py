@@ -209,6 +209,19 @@ CASES = [
         config(limits__tensor_parallel=5),
         cases.facts(config={"num_attention_heads": 12}),
     ),
+    *(
+        Case(
+            "kv-heads-not-divisible",
+            (
+                "limits.tensor_parallel",
+                f"{heads} KV heads neither divide over nor repeat evenly on 5 ranks",
+                f"use limits.tensor_parallel={fitting}, or a multiple of {heads}",
+            ),
+            config(limits__tensor_parallel=5),
+            llama(num_key_value_heads=heads),
+        )
+        for heads, fitting in ((32, "1 or 2 or 4 or 8 or 16"), (34, "1 or 2"))
+    ),
     Case(
         "kv-heads-not-divisible",
         (

@@ -74,8 +74,9 @@ def compare(planned: Capacity | None, max_model_len: int, reported: Reported | N
     if planned is None:
         return Comparison(reported, None, None, ())
     blocks, apart = blocks_of(planned, reported), blocks_apart(planned, reported)
-    differs = apart is not None and abs(apart) > 1
-    return Comparison(reported, blocks, apart, (_difference(planned, reported, blocks, apart),) if differs else ())
+    if apart is None or abs(apart) <= 1:
+        return Comparison(reported, blocks, apart, ())
+    return Comparison(reported, blocks, apart, (_difference(planned, reported, blocks, apart),))
 
 
 def blocks_of(planned: Capacity, reported: Reported) -> int:
@@ -104,14 +105,13 @@ def blocks_apart(planned: Capacity, reported: Reported) -> int | None:
     return min(0, blocks - fewest) or max(0, blocks - most)
 
 
-def _difference(planned: Capacity, reported: Reported, blocks: int, apart: int | None) -> Finding:
-    count = apart or 0
+def _difference(planned: Capacity, reported: Reported, blocks: int, apart: int) -> Finding:
     expected = f"{reported.available_gib:.2f} GiB hold" if reported.available_gib is not None else "planned"
     if planned.blocks is not None:
         expected = f"planned ({planned.tokens:,} tokens, {planned.blocks:,} blocks)"
     said = (
         f"it reports a KV cache of {reported.tokens:,} tokens ({blocks:,} blocks), "
-        f"{counted(abs(count), 'block')} {'more' if count > 0 else 'fewer'} than {expected}"
+        f"{counted(abs(apart), 'block')} {'more' if apart > 0 else 'fewer'} than {expected}"
     )
     return Finding(
         "capacity-differs",

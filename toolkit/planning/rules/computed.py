@@ -9,7 +9,7 @@ from toolkit.planning.plan import Severity
 
 @dataclass(frozen=True)
 class Computed:
-    """One finding of planning/make.py, planning/memory/fits.py or views/planned.py."""
+    """One finding; tests/planning/rules/computed_cases.py has its cases."""
 
     id: str
     title: str
