@@ -82,7 +82,9 @@ def draft_not_here(config, draft, space):
 
 
 def uncounted(*purposes):
-    return noted("memory-unknown", "memory of one rank", f"nothing is counted for {', '.join(purposes)}")
+    return noted(
+        "memory-unknown", "memory of one rank", f"the plan does not decide, and does not count: {', '.join(purposes)}"
+    )
 
 
 def of_sizes(expected, config, checkpoint=None, draft=None):
@@ -148,7 +150,7 @@ MAKE = (
         cache(GIB),
         cases.llama(vocab_size=None),
     ),
-    of_sizes([uncounted("CUDA context", "NCCL buffers", "KV cache and recurrent state")], on_v100()),
+    of_sizes([uncounted("KV cache and recurrent state")], on_v100()),
     of_sizes(
         [
             uncounted("draft model"),
@@ -223,7 +225,7 @@ def short(needed, limit):
     return refused(
         "gpu-memory-short",
         "memory of one rank",
-        f"at least {needed} GiB are needed, and the engine may take {limit} GiB of a GPU",
+        f"{needed} GiB are needed without any margin, and the engine may take {limit} GiB of a GPU",
         "plan fit=true proposes changes that make it fit",
     )
 
@@ -241,10 +243,27 @@ def estimate(limit, least, most, tokens, requests):
     return noted(
         "capacity-estimate",
         "limits.gpu_memory_utilization",
-        f"{limit} GiB of a GPU leave at most {least} to {most} GiB for the cache: {tokens} tokens, {requests} full "
-        "requests at once; what is not counted comes off that",
+        f"{limit} GiB of a GPU leave {least} to {most} GiB for the cache: {tokens} tokens, {requests} full "
+        "requests at once",
         "limits.for_tokens or limits.for_concurrency give the engine exact bytes",
     )
+
+
+def share(rule, asked, takes, left, fitting):
+    return rule(
+        "gpu-share-tight" if rule is warned else "gpu-share-short",
+        "limits.gpu_memory_utilization",
+        f"the engine asks for {asked} of a GPU to be free once CUDA context are there, which take {takes} GiB; {left} "
+        "GiB are left beside that share",
+        f"set limits.gpu_memory_utilization={fitting}, also where the cache's bytes are told",
+    )
+
+
+def beside(expected, asked, size, margin=0.0, made=None):
+    """A deployment of 2 GiB whose cache is told, and what is taken before the engine looks."""
+    config = made or gpu(WHOLE, **HALF, limits__gpu_memory_utilization=asked)
+    terms = (Term("CUDA context", size, "", margin, beside_share=True), Term(KV, 1, ""))
+    return of_memory(expected, config, *terms, capacity=TOLD)
 
 
 TEN, WHOLE, HALF = 10 * 2**20, 2 * GIB, {"limits__kv_cache_memory_bytes": GIB // 2}
@@ -323,6 +342,17 @@ FITS = (
         Term(KV, GIB // 2, ""),
         capacity=TOLD,
     ),
+    beside([], 0.5, GIB),
+    beside([share(refused, "0.5", "1.00 to 1.00", "1.00", 0.49)], 0.5, GIB + 1),
+    beside([share(refused, "0.75", "1.00 to 1.25", "0.50", 0.37)], 0.75, GIB, 0.25),
+    beside([share(warned, "0.5", "1.00 to 1.25", "1.00", 0.37)], 0.5, GIB, 0.25),
+    beside([share(refused, "1", "0.25 to 0.25", "0.00", 0.87)], 1.0, GIB // 4),
+    beside([short("3.00", "2.00"), share(refused, "0", "3.00 to 3.00", "2.00", 0.0)], 0.0, 3 * GIB),
+    beside([], 1.5, GIB),
+    beside([short("4.00", "2.00")], -0.5, 4 * GIB),
+    beside([], 0.5, 3 * GIB, made=config()),
+    beside([], 0.5, 3 * GIB, made=gpu(0, **HALF)),
+    of_memory([], gpu(WHOLE, **HALF, limits__gpu_memory_utilization=1.0), weights(GIB), capacity=TOLD),
     of_memory([], on_v100(**FREE), table(Place.host, GIB), machine=has(memory_bytes=4 * GIB)),
     of_memory([host_short("4.00", "4.00")], on_v100(**FREE), table(Place.host), machine=has(memory_bytes=4 * GIB - 1)),
     of_memory([], config(**FREE), table(Place.host), machine=has(memory_bytes=1)),

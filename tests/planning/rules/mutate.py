@@ -47,6 +47,7 @@ SURVIVORS: dict[str, str] = {
     "planning/capacity/engine_log.py: _difference: apart > 0 -> apart >= 0": APART,
     "planning/capacity/engine_log.py: _difference: 0 -> 1": APART,
     "planning/capacity/engine_log.py: _difference: 0 -> -1": APART,
+    "planning/memory/fits.py: _share: 0 -> 1": "a byte is no hundredth of any GPU",
     "planning/memory/fits.py: _profiled: 0 -> 1": f"no block is of one byte, and {ROUNDED}",
 }
 """A mutant as it is printed, and why no case can tell it from the rule."""
