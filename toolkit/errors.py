@@ -56,15 +56,9 @@ class ConfigurationError(ToolkitError):
 
 
 class RefusedError(ToolkitError):
-    """A plan that the rules refuse, or an audit that failed."""
+    """A plan that the rules refuse."""
 
     exit_code = 3
-
-
-class InconclusiveError(ToolkitError):
-    """An audit that cannot decide."""
-
-    exit_code = 4
 
 
 class CheckFailedError(ToolkitError):
