@@ -51,6 +51,12 @@ def section(lines: list[str], title: str) -> list[str]:
     return lines[start:end]
 
 
+def test_it_begins_with_the_gpus_that_it_is_for():
+    values = {**VALUES, "hardware": {"gpu": "Tesla V100-PCIE-16GB", "gpu_count": 2}}
+    first = text(render(planned(), ORIGINS, values, SHIPPED), 200).splitlines()[0]
+    assert first == "mine: model on engine=cpu for 2 x Tesla V100-PCIE-16GB at http://127.0.0.1:8000"
+
+
 def test_it_begins_with_what_it_is_and_ends_with_the_verdict():
     lines = page(planned())
     assert lines[:2] == ["mine: model on engine=cpu at http://127.0.0.1:8000", "=" * 50]

@@ -14,7 +14,18 @@ from typing import Any
 from toolkit.display.markup import Html, section, table, tag
 from toolkit.display.memory_bar import Scale, bar, coloured
 from toolkit.display.plan_style import STYLE
-from toolkit.display.plan_text import MARKS, UNKNOWN, alike, at, by_option, capacity_rows, gib, origin_text, value_text
+from toolkit.display.plan_text import (
+    MARKS,
+    UNKNOWN,
+    alike,
+    at,
+    by_option,
+    capacity_rows,
+    engine_text,
+    gib,
+    origin_text,
+    value_text,
+)
 from toolkit.planning.budget import Budget, Place, Term
 from toolkit.planning.plan import Finding, Plan, SwitchValue
 
@@ -46,18 +57,18 @@ def page(
     )
     found = (*_sizes(plan, scale), *_findings(plan.findings), *sides)
     told = (*_switches(plan.switches), _command(plan), _configuration(origins, values, shipped))
-    body = tag("body", _header(plan, title), *found, *told)
+    body = tag("body", _header(plan, values, title), *found, *told)
     return f"<!DOCTYPE html>\n{tag('html', head, body, lang='en')}\n"
 
 
-def _header(plan: Plan, title: str) -> Html:
+def _header(plan: Plan, values: Mapping[str, Any], title: str) -> Html:
     word, colour = ("refused: serve would not start this plan", "refuse")
     if not plan.refused:
         word, colour = "this plan can be served", "good"
     return tag(
         "header",
         tag("h1", title),
-        tag("p", f"engine={plan.engine} at {plan.server.url}"),
+        tag("p", engine_text(plan, values)),
         tag("p", word, class_=f"verdict {colour}"),
     )
 

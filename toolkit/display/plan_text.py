@@ -35,7 +35,7 @@ def render(
     origins: by dotted key. values: the configuration as nested plain data.
     shipped: the toolkit's own configuration folder, which origins are named relative to.
     """
-    first = f"{plan.recipe or 'no recipe'}: {plan.model} on engine={plan.engine} at {plan.server.url}"
+    first = f"{plan.recipe or 'no recipe'}: {plan.model} on {engine_text(plan, values)}"
     yield words(f"{first}\n{'=' * len(first)}", style="bold")
     yield from _configuration(origins, values, shipped)
     yield from _command(plan)
@@ -45,6 +45,13 @@ def render(
     verdict = "refused: serve would not start this plan" if plan.refused else "this plan can be served"
     yield words("")
     yield words(verdict, style="bold red" if plan.refused else "bold green")
+
+
+def engine_text(plan: Plan, values: Mapping[str, Any]) -> str:
+    """The engine, the profile's GPUs where it has any, and the address."""
+    hardware = values.get("hardware", {})
+    gpus = f" for {hardware['gpu_count']} x {hardware['gpu']}" if hardware.get("gpu") else ""
+    return f"engine={plan.engine}{gpus} at {plan.server.url}"
 
 
 def findings(found: Sequence[Finding]) -> Iterator[RenderableType]:

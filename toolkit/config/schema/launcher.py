@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Optional
 
 
 class LauncherKind(Enum):
@@ -20,5 +19,3 @@ class LauncherConfig:
 
     kind: LauncherKind = LauncherKind.local
     """`local` (a process of this machine) or `docker`."""
-    image: Optional[str] = None
-    """docker: the image, by digest."""
