@@ -13,13 +13,14 @@ from toolkit import interrupt  # noqa: F401  (before all that takes time)
 from toolkit.config.composed import Composed
 from toolkit.config.schema.verbs import Output, ReportConfig
 from toolkit.config.search_path import PACKAGE
+from toolkit.display.library_text import about
 from toolkit.display.page import laid_out
 from toolkit.display.report_text import render
 from toolkit.errors import ConfigurationError
 from toolkit.native import library
 from toolkit.native.build import sources_digest
 from toolkit.native.check.finding import Finding
-from toolkit.native.info import read
+from toolkit.native.info import Info, read
 from toolkit.native.report import record, rules
 from toolkit.native.report.kernel import KernelReport, report
 from toolkit.native.report.shapes import Shapes
@@ -46,7 +47,8 @@ def run(composed: Composed[ReportConfig]) -> int:
     path = Path(config.library) if config.library else library.find()
     if not path.is_file():
         raise ConfigurationError("there is no library here", where=f"library={path}", fix="invoke build")
-    if read(path).kernels_sha256 != sources_digest(root / "kernels"):
+    built = read(path)
+    if built.kernels_sha256 != sources_digest(root / "kernels"):
         tell(f"{path} was built from other sources than those in {root / 'kernels'}; `invoke build` makes it anew")
     reports = report(path, Shapes.read(shapes))
     if config.renew:
@@ -55,16 +57,23 @@ def run(composed: Composed[ReportConfig]) -> int:
     findings = rules.check(reports, record.read(root / record.PATH))
     shown = [item for item in reports if fnmatchcase(item.name, config.kernels)]
     if config.output is Output.json:
-        say(json.dumps(document(path, shown, findings), indent=2))
+        say(json.dumps(document(built, shown, findings), indent=2))
     else:
+        say("\n".join(about(built)) + "\n")
         say(laid_out(render(shown, findings), elsewhere=WIDTH), coloured=True)
     return FAILED if findings else 0
 
 
-def document(path: Path, reports: Sequence[KernelReport], findings: Sequence[Finding]) -> dict[str, object]:
+def document(built: Info, reports: Sequence[KernelReport], findings: Sequence[Finding]) -> dict[str, object]:
     """The report as JSON."""
-    kernels = [asdict(item) | {"limit": item.prediction and item.prediction.limit} for item in reports]
-    return {"schema": 1, "library": str(path), "kernels": kernels, "findings": [asdict(item) for item in findings]}
+    return {
+        "schema": 1,
+        "library": built.path,
+        "abi_revision": built.abi_revision,
+        "accumulation": {operator.name: operator.accumulation for operator in built.operators},
+        "kernels": [asdict(item) | {"limit": item.prediction and item.prediction.limit} for item in reports],
+        "findings": [asdict(item) for item in findings],
+    }
 
 
 if __name__ == "__main__":
