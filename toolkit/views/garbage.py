@@ -21,7 +21,7 @@ class Garbage:
     """A folder that can go."""
 
     name: str
-    """Of the folder in the store."""
+    """Of the folder in the store, or among the runs."""
     reason: str
     num_bytes: int
     """Of its own files; what it links to is the base's and stays."""
@@ -37,7 +37,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class Inventory:
-    """All of a store, sorted into what can go and what stays."""
+    """All of a store, or all runs, sorted into what can go and what stays."""
 
     garbage: tuple[Garbage, ...]
     kept: tuple[Kept, ...]
@@ -62,13 +62,13 @@ def _inventory(store: ViewStore, keep_current: bool) -> Inventory:
         elif not _free(store, name):
             stays[name] = "in use"
     stays |= _bases_of(store, stays)
-    garbage = [Garbage(name, "nobody uses it", _own_bytes(store.path(name))) for name in names if name not in stays]
+    garbage = [Garbage(name, "nobody uses it", own_bytes(store.path(name))) for name in names if name not in stays]
     kept = [Kept(name, reason) for name, reason in stays.items()]
     for entry in sorted(os.scandir(store.root), key=lambda entry: entry.name):
         left = LEFTOVER.fullmatch(entry.name)
         if left and _free(store, left["name"]):
             reason = "left by a process that died"
-            garbage.append(Garbage(entry.name, reason, _own_bytes(Path(entry.path))))
+            garbage.append(Garbage(entry.name, reason, own_bytes(Path(entry.path))))
         elif left:
             kept.append(Kept(entry.name, "being built or removed"))
         elif entry.is_dir(follow_symlinks=False) and not entry.name.startswith(".") and entry.name not in names:
@@ -101,7 +101,8 @@ def _bases_of(store: ViewStore, stays: dict[str, str]) -> dict[str, str]:
     return found
 
 
-def _own_bytes(folder: Path) -> int:
+def own_bytes(folder: Path) -> int:
+    """Bytes of the files below a folder; of a link, its own."""
     files = (Path(parent) / name for parent, _, names in os.walk(folder) for name in names)
     return sum(file.lstat().st_size for file in files)
 

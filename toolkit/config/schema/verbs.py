@@ -170,7 +170,7 @@ class VerifyConfig:
 
 @dataclass
 class GcConfig:
-    """`gc`: what of the view store is removed."""
+    """`gc`: what of the view store is removed, and which runs that have ended."""
 
     output: Output = Output.text
     """`text` or `json`."""
@@ -179,6 +179,12 @@ class GcConfig:
     """Print what would be freed and remove nothing."""
     keep_current: bool = False
     """Keep the view that `current` points to as well."""
+    runs: str = ""
+    """Folder that holds run folders; empty for the user's state folder."""
+    keep_runs: Optional[int] = None
+    """Remove ended runs but so many of the newest; null, with keep_run_days=null, leaves all runs alone."""
+    keep_run_days: Optional[float] = None
+    """Remove runs that ended earlier than so many days ago; where both limits are set, a run must be beyond both."""
 
 
 @dataclass
