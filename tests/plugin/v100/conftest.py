@@ -66,6 +66,7 @@ def report(run: Run, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]
         (folder / name / "config.json").write_text(json.dumps(config))
     file = folder / "report.json"
     settings = {"VOLTA_TEST_GPUS": "7.0", "VOLTA_PLATFORM": "v100"}
+    settings |= {"XDG_CACHE_HOME": str(folder / "cache"), "TORCHINDUCTOR_CACHE_DIR": "/where/the/user/wants/it"}
     answer = run("active", str(file), *(str(folder / name) for name in MODELS), **settings)
     assert answer.returncode == 0, answer.stderr[-3000:]
     return json.loads(file.read_text())

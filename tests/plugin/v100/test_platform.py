@@ -129,6 +129,23 @@ def test_it_is_a_v100(report: dict[str, Any]) -> None:
     assert report["capability"] == [7, 0]
 
 
+def test_it_says_no_to_what_upstreams_libraries_or_newer_gpus_do(report: dict[str, Any]) -> None:
+    assert report["probes"] == {
+        "custom all-reduce": False,
+        "dependent launch": False,
+        "an image's attention": "TORCH_SDPA",
+    }
+
+
+def test_compiled_code_is_kept_by_versions_and_where_the_user_says_so(report: dict[str, Any]) -> None:
+    caches = dict(report["caches"])
+    assert caches.pop("TORCHINDUCTOR_CACHE_DIR") == "/where/the/user/wants/it"
+    assert caches.pop("TRITON_CACHE_AUTOTUNING") == "1"
+    assert {Path(path).name for path in caches.values()} == {"vllm", "triton"}
+    (folder,) = {Path(path).parent for path in caches.values()}
+    assert folder.parent.parts[-3:] == ("cache", "volta-toolkit", "engine")
+
+
 @pytest.mark.parametrize("kv", ["auto", "fp8_e4m3", "fp8_e5m2"])
 @pytest.mark.parametrize("model", MODELS)
 def test_what_vllm_makes_of_a_model(report: dict[str, Any], model: str, kv: str) -> None:

@@ -1,6 +1,7 @@
 """What the active platform makes of a model: the folder of each is on the command line."""
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -162,7 +163,14 @@ def gate():
     return answers
 
 
+VARIABLES = ("VLLM_CACHE_ROOT", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TRITON_CACHE_AUTOTUNING")
 report = {
+    "caches": {name: os.environ.get(name) for name in VARIABLES},
+    "probes": {
+        "custom all-reduce": current_platform.use_custom_allreduce(),
+        "dependent launch": current_platform.is_arch_support_pdl(),
+        "an image's attention": current_platform.get_vit_attn_backend(72, torch.float16).name,
+    },
     "platform": f"{type(current_platform).__module__}.{type(current_platform).__qualname__}",
     "capability": list(current_platform.get_device_capability()),
     "configurations": {f"{Path(f).name} {kv}": configuration(f, kv) for f in sys.argv[2:] for kv in DTYPES},
