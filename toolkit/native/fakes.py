@@ -65,8 +65,6 @@ MAKING: dict[str, Callable[..., object]] = {
     "get_cuda_view_from_cpu_tensor": _on_cuda,
     "grouped_topk": _routed,
 }
-NAMES = (*MUTATING, *MAKING)
-"""Every operator that takes tensors."""
 
 
 def register() -> None:

@@ -9,6 +9,8 @@ from toolkit.errors import CheckFailedError
 from toolkit.native import fakes
 
 FILE_NAME = "volta_native.so"
+OPERATORS = (*fakes.MUTATING, *fakes.MAKING)
+"""Every operator that takes tensors, by name."""
 
 
 def find() -> Path:

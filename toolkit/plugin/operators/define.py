@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, NoReturn
 
-from toolkit.native import fakes
+from toolkit.native import library
 from toolkit.plugin.operators import schemas
 from toolkit.plugin.operators.schemas import Schema
 from toolkit.plugin.operators.states import Kind, State, state_of
@@ -40,9 +40,9 @@ def define_upstream_operators() -> Definitions:
         for name in sorted({each.namespace for each in every})
     }
     for schema in every:
-        library = libraries[schema.namespace]
-        library.define(schema.definition)
-        _implement(library, schema, state_of(schema), called)
+        target = libraries[schema.namespace]
+        target.define(schema.definition)
+        _implement(target, schema, state_of(schema), called)
     return Definitions(tuple(libraries.values()), called)
 
 
@@ -50,7 +50,7 @@ def missing_operators() -> tuple[str, ...]:
     """Operators of ours that the plugin needs and the loaded library has not, as a stale one."""
     import torch
 
-    return tuple(sorted(name for name in {*_borrowed(), *fakes.NAMES} if not hasattr(torch.ops.volta, name)))
+    return tuple(sorted(name for name in {*_borrowed(), *library.OPERATORS} if not hasattr(torch.ops.volta, name)))
 
 
 def changed_operators() -> tuple[str, ...]:
@@ -73,16 +73,16 @@ def _arguments(schema: Any) -> list[tuple[Any, ...]]:
     return [*passed, *((str(each.type),) for each in schema.returns)]
 
 
-def _implement(library: Any, schema: Schema, state: State, called: set[str]) -> None:
+def _implement(target: Any, schema: Schema, state: State, called: set[str]) -> None:
     """Ours on the devices that it knows; fixed answers and refusals whatever the arguments are."""
     if state.kind is Kind.native:
         function = _noting(schema.qualified, called, _ours(schema))
         for device in DEVICES:
-            library.impl(schema.name, function, device)
+            target.impl(schema.name, function, device)
     elif state.kind is Kind.answer:
-        library.impl(schema.name, _answering(state.answer), "CompositeExplicitAutograd")
+        target.impl(schema.name, _answering(state.answer), "CompositeExplicitAutograd")
     else:
-        library.impl(schema.name, _refusing(schema, state), "CompositeExplicitAutograd")
+        target.impl(schema.name, _refusing(schema, state), "CompositeExplicitAutograd")
 
 
 def _ours(schema: Schema) -> Callable[..., Any]:
