@@ -18,7 +18,7 @@ if not __package__:  # started by ./quickstart, before anything is installed
     sys.path.insert(0, str(ROOT))
 
 from toolkit.errors import CheckFailedError, ConfigurationError, ToolkitError  # noqa: E402
-from toolkit.setup import stamp  # noqa: E402
+from toolkit.setup import host, stamp  # noqa: E402
 from toolkit.setup.install import ensure  # noqa: E402
 from toolkit.setup.place import VENVS, Place  # noqa: E402
 from toolkit.setup.progress import say  # noqa: E402
@@ -140,8 +140,12 @@ def run(arguments: Sequence[str]) -> int:
         )
     if verb == "setup":
         setup_only(rest)
-    if sys.platform != "linux" or os.uname().machine != "x86_64":
-        raise CheckFailedError("the pinned packages are for Linux on x86-64", why=" ".join(os.uname()[::4]))
+    if why := host.unfit():
+        raise CheckFailedError(
+            f"the pinned packages are for Linux on x86-64 with glibc {'.'.join(map(str, host.OLDEST_GLIBC))} or newer",
+            why=why,
+            fix="take a newer system (Debian 11, Ubuntu 20.04, RHEL 9, or newer), or a container of one",
+        )
     version = "{}.{}".format(*sys.version_info[:2]) if os.environ.get("PYTHON") else None
     wanted = [(Place(ROOT, engine), name) for engine, name in needs(verb, rest)]
     for place, name in wanted:
