@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -61,6 +62,22 @@ def test_local_that_is_not_here(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError) as raised:
         fetch(config)
     assert raised.value.what == f"the checkpoint's folder {tmp_path}/none does not exist"
+
+
+def test_a_folder_with_config_json_alone_is_planned_from_it(tmp_path: Path) -> None:
+    folder = sharded(tmp_path / "model", {FILE: {"a": ("U8", [4])}})
+    (folder / FILE).unlink()
+    (folder / "model.safetensors.index.json").unlink()
+    facts = locate(local(str(folder)))
+    assert (facts.present, facts.root, facts.weight_bytes) == (False, None, 77)
+    assert facts.config == json.loads((folder / "config.json").read_text())
+    assert facts.missing == f"the folder {folder} holds config.json and no weights; put the safetensors files beside it"
+    with pytest.raises(CheckFailedError, match=r"\*\.safetensors: none in the folder") as caught:
+        fetch(local(str(folder)))
+    assert caught.value.fix == "name the folder that holds config.json and the safetensors files"
+    (folder / "config.json").write_text("{")
+    with pytest.raises(CheckFailedError, match=r"config\.json"):
+        locate(local(str(folder)))
 
 
 def test_local_that_is_broken(tmp_path: Path) -> None:

@@ -22,6 +22,11 @@ CONFIG_FILE = "config.json"
 LARGEST_IN_CONFIG = 2**128
 """Tokenizers write 10**30 for `no limit`, so 64 bits would be too few."""
 
+WEIGHTS = (".safetensors", ".gguf", ".bin", ".pth")
+"""Ends of the names of files that hold weights, served from a folder or not."""
+NO_WEIGHTS = "*.safetensors"
+"""Stands for the file that lacks where no weights are there."""
+
 _NUMBERED = re.compile(r"(?P<stem>.*)-\d{5}-of-(?P<count>\d{5})\.safetensors")
 
 
@@ -59,6 +64,23 @@ def _read(folder: Path, name: str) -> CheckpointFacts:
     )
 
 
+def is_bare(folder: Path) -> bool:
+    """Whether a folder holds config.json and no weights yet, nor an index of any: enough for a plan."""
+    try:
+        names = [entry.name for entry in folder.iterdir()]
+    except OSError:
+        return False  # reading it tells what is wrong
+    return CONFIG_FILE in names and INDEX_FILE not in names and not any(name.endswith(WEIGHTS) for name in names)
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """config.json alone; CheckFailedError where it is broken."""
+    config, faults = _read_config(folder)
+    if faults:
+        raise check_failed(faults, where=str(folder), fix=_fix(faults))
+    return config
+
+
 @contextmanager
 def _no_collection() -> Iterator[None]:
     """Hold the cycle collector: it would walk up to a million young objects again and again, which all stay."""
@@ -89,7 +111,7 @@ def _read_shards(folder: Path, names: Collection[str]) -> tuple[Index | None, li
         return index, [read_shard(folder / file, file) for file in index.files]
     weights = _unindexed(names)
     if not weights:
-        return None, [Shard("*.safetensors", 0, (), (Rejected("*.safetensors", _no_weights(names)),))]
+        return None, [Shard(NO_WEIGHTS, 0, (), (Rejected(NO_WEIGHTS, _no_weights(names)),))]
     absent = [Shard(file, 0, (), (Rejected(file, "does not exist"),)) for file in _absent_numbers(weights)]
     return None, absent + [read_shard(folder / file, file) for file in weights]
 
@@ -140,6 +162,7 @@ def _gather(index: Index | None, shards: Sequence[Shard]) -> tuple[dict[str, Ten
 
 
 def _fix(faults: Sequence[Rejected]) -> str:
-    if any(fault.candidate == CONFIG_FILE and fault.reason.startswith("does not exist") for fault in faults):
+    absent = {CONFIG_FILE: "does not exist", NO_WEIGHTS: "none in the folder"}
+    if any(fault.reason.startswith(absent.get(fault.candidate, "-")) for fault in faults):
         return "name the folder that holds config.json and the safetensors files"
     return "download the files named here again; compare their SHA-256 with the publisher's"

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from toolkit.checkpoint.kinds.kind import needed
+from toolkit.checkpoint.local import is_bare, read_config
 from toolkit.checkpoint.progress import Progress
 from toolkit.config.paths import user_path
 from toolkit.config.schema.checkpoint import CheckpointConfig
@@ -21,22 +22,24 @@ class LocalKind:
         self._folder = user_path(path, "checkpoint.source.path").absolute()
 
     def find(self) -> Path | None:
-        """The folder; one that cannot be read or is a broken link counts as found, so that what is wrong is told."""
+        """The folder; without weights it is none, and one that cannot be read is told by who reads it."""
         try:
             self._folder.lstat()
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError:
             pass
-        return self._folder
+        return None if is_bare(self._folder) else self._folder
 
     def missing(self) -> str:
-        """The folder's name."""
+        """The folder's name, and what it lacks."""
+        if is_bare(self._folder):
+            return f"the folder {self._folder} holds config.json and no weights; put the safetensors files beside it"
         return f"the folder {self._folder} does not exist; set checkpoint.source.path to where the files are"
 
     def declared(self) -> dict[str, Any]:
-        """checkpoint.declared."""
-        return self._declared
+        """The folder's config.json where that is all it holds, else checkpoint.declared."""
+        return read_config(self._folder) if is_bare(self._folder) else self._declared
 
     def get(self, progress: Progress) -> Path:  # noqa: ARG002 - nothing to bring here
         """The folder, whether it exists or not: reading it tells."""
