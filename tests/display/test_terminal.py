@@ -148,3 +148,5 @@ def test_a_bar_on_a_terminal_even_for_nested_steps(terminal):
     text = shown()
     assert "fetching [all]" in text
     assert "one file" in text
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
+    assert "0:00:00 -:--:--" in plain  # the time so far is there before anything is known of what remains

@@ -68,15 +68,15 @@ def _size(count: int) -> str:
 
 
 class LiveProgress:
-    """A bar for each step."""
+    """A bar for each step, and its time so far, which goes on where one long prompt or file holds the bar still."""
 
     def __init__(self, stream: TextIO) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
         from rich.progress import Progress as Bars
 
-        columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-        self._bars = Bars(*columns, console=Console(file=stream))
+        what, times = TextColumn("{task.description}", markup=False), (TimeElapsedColumn(), TimeRemainingColumn())
+        self._bars = Bars(what, BarColumn(), DownloadColumn(), *times, console=Console(file=stream))
         self._steps: list[TaskID] = []
 
     def start(self, what: str, total: int | None) -> None:
