@@ -13,6 +13,12 @@ MIXED = (v100(0), v100(1, name="Tesla V100-PCIE-16GB", memory_bytes=16935550976)
 CURE = "set +engine.environment.NCCL_P2P_DISABLE=1 and add --disable-custom-all-reduce to engine.extra_arguments"
 LIST = "list each GPU once, by index or by whole UUID; `nvidia-smi -L` prints both"
 TWO, V100 = {"limits__tensor_parallel": 2}, 34072428544
+SHARE, CONTEXT = 30665185690, 319 * 2**20
+"""Bytes of 0.9 of such a card, and of a context."""
+BEGUN = CONTEXT + 176 * 2**20
+"""With the buffers of one NCCL communicator of two ranks."""
+TAKES, SHARE_OPTION = "the engine takes", "limits.gpu_memory_utilization"
+FACTS, SHAPELESS = cases.facts(), cases.facts(config={})
 
 
 def with_driver(version, **changes):
@@ -179,28 +185,58 @@ CASES = [
             "gpu-memory-taken",
             (
                 "GPU 1",
-                f"{asked} GiB are asked for and {free} GiB are free",
-                f"end what holds it, or set limits.gpu_memory_utilization={fits}",
+                f"{asked} GiB are asked for, and of the {free} GiB that are free {TAKES} {begun} GiB before it looks",
+                f"end what holds it{f', or set {SHARE_OPTION}={fits}' if fits else ''}",
             ),
             on_v100(limits__gpu_memory_utilization=share, **TWO),
+            facts,
             machine=gpus(gpus=(v100(0, free_bytes=34072428544), v100(1, free_bytes=held), v100(2, free_bytes=0))),
         )
-        for asked, free, share, held, fits in (
-            ("28.56", "28.15", 0.9, int(28.15 * 2**30), 0.88),
-            ("31.73", "31.73", 1.0, 34072428543, 0.99),
+        for asked, free, begun, share, held, fits, facts in (
+            ("28.56", "28.15", "0.48", 0.9, int(28.15 * 2**30), "0.87", FACTS),
+            ("28.56", "29.04", "0.48", 0.9, SHARE + BEGUN - 1, "0.89", FACTS),
+            (
+                "28.56",
+                "28.87",
+                "0.31",
+                0.9,
+                SHARE + CONTEXT - 1,
+                "0.89",
+                SHAPELESS,
+            ),
+            ("3.17", "0.80", "0.48", 0.1, BEGUN + 340724286, "0.01", FACTS),
+            ("3.17", "0.80", "0.48", 0.1, BEGUN + 340724285, "", FACTS),
+            ("28.56", "0.00", "0.48", 0.9, 0, "", FACTS),
         )
     ),
     *(
-        Case("gpu-memory-taken", None, made, machine=gpus(gpus=(v100(0, free_bytes=free), v100(1, free_bytes=free))))
-        for made, free in (
-            (on_v100(limits__gpu_memory_utilization=1.0, **TWO), 34072428544),
-            (on_v100(limits__gpu_memory_utilization=0.85, **TWO), int(28.15 * 2**30)),
-            (config(**TWO), 0),
+        Case(
+            "gpu-memory-taken",
+            None,
+            made,
+            facts,
+            machine=gpus(gpus=(v100(0, free_bytes=free), v100(1, free_bytes=free))),
+        )
+        for made, free, facts in (
+            (on_v100(**TWO), SHARE + BEGUN, FACTS),
+            (on_v100(**TWO), SHARE + CONTEXT, SHAPELESS),
+            (on_v100(limits__gpu_memory_utilization=0.85, **TWO), int(28.15 * 2**30), FACTS),
+            (config(**TWO), 0, FACTS),
             *(
-                (on_v100(limits__gpu_memory_utilization=float(share), **TWO), 0)
+                (on_v100(limits__gpu_memory_utilization=float(share), **TWO), 0, FACTS)
                 for share in ("1.5", "inf", "-inf", "nan")
             ),
         )
+    ),
+    Case(
+        "gpu-memory-taken",
+        (
+            "GPU 0",
+            f"31.73 GiB are asked for, and of the 31.73 GiB that are free {TAKES} 0.31 GiB before it looks",
+            f"end what holds it, or set {SHARE_OPTION}=0.99",
+        ),
+        on_v100(limits__gpu_memory_utilization=1.0, limits__tensor_parallel=1),
+        machine=gpus(gpus=(v100(0, free_bytes=34072428544),)),
     ),
     Case("gpu-memory-taken", None, on_v100(), machine=gpus(gpus=())),
     *(

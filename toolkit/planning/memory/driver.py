@@ -6,8 +6,6 @@ up to the most that was published, or measured by benchmarks/gpu_memory.py, for 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from toolkit.planning.budget import Term
 
 MIB = 2**20
@@ -24,18 +22,13 @@ STREAMS = 2
 """The stream that serves, and the one that captures."""
 
 
-def driver_terms() -> Iterator[Term]:
-    """What a process takes on its GPU before and beside all tensors."""
-    yield Term(
-        "CUDA context",
-        CONTEXT_BYTES,
-        "a bare context on 80 SMs of this chip: pytorch issue 28394; margin from newer drivers",
-        CONTEXT_MARGIN,
-        beside_share=True,
-    )
-    yield Term(
-        "cuBLAS and kernels",
-        KERNELS_BYTES + STREAMS * WORKSPACE_BYTES,
-        "two workspaces of 8.1 MiB, and code as it is called: 0.04 to 0.16 GiB in vllm 12529 and 12126",
-        KERNELS_MARGIN,
-    )
+def context_term() -> Term:
+    """What a process takes on its GPU before anything else, and before the engine looks how much is free."""
+    source = "a bare context on 80 SMs of this chip: pytorch issue 28394; margin from newer drivers"
+    return Term("CUDA context", CONTEXT_BYTES, source, CONTEXT_MARGIN, beside_share=True)
+
+
+def kernels_term() -> Term:
+    """Code as it is first called, and the workspaces of matrix products."""
+    source = "two workspaces of 8.1 MiB, and code as it is called: 0.04 to 0.16 GiB in vllm 12529 and 12126"
+    return Term("cuBLAS and kernels", KERNELS_BYTES + STREAMS * WORKSPACE_BYTES, source, KERNELS_MARGIN)

@@ -15,7 +15,7 @@ from toolkit.planning.geometry.model import ModelGeometry
 from toolkit.planning.geometry.shards import rank_of
 from toolkit.planning.kv_memory import kv_cache_memory_bytes
 from toolkit.planning.memory.communicators import nccl_term
-from toolkit.planning.memory.driver import driver_terms
+from toolkit.planning.memory.driver import context_term, kernels_term
 from toolkit.planning.memory.embedding import table_bytes
 from toolkit.planning.memory.graphs import graphs_term
 from toolkit.planning.memory.published import ACTIVATIONS_MARGIN, CPU_PROCESSES_BYTES, DRAFT_BYTES
@@ -90,7 +90,8 @@ def _engine_terms(config: DeploymentConfig, geometry: ModelGeometry, switches: M
     if config.engine.name is EngineName.cpu:
         yield Term("engine processes", CPU_PROCESSES_BYTES, "measured with a model of no size, vLLM 0.32", 0.2)
         return
-    yield from driver_terms()
+    yield context_term()
+    yield kernels_term()
     yield nccl_term(config, geometry)
     yield graphs_term(config, geometry, rank_of(geometry, limits.tensor_parallel), ELEMENT_BYTES[config.engine.dtype])
     scales = widened_scales(geometry, limits.tensor_parallel)

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from toolkit.config.schema.engine import EngineName
 from toolkit.machine.facts import Gpu
 from toolkit.machine.visible_devices import entries
+from toolkit.planning.memory.communicators import nccl_term
+from toolkit.planning.memory.driver import context_term
 from toolkit.planning.plan import Severity
 from toolkit.planning.rules.rule import Context, Problem, Rule, unknown
 
@@ -150,18 +152,26 @@ def gpus_differ(context: Context) -> Iterator[Problem]:
 
 
 def gpu_memory_taken(context: Context) -> Iterator[Problem]:
-    """The engine asks for its share of a GPU's whole memory, and starts only where that much is free."""
+    """The engine asks for its share of a GPU's whole memory, and starts only where that much is free by then.
+
+    It looks once its own context and communicators are made, which take at least what their terms say.
+    """
     share = context.config.limits.gpu_memory_utilization
     if not on_gpu(context) or not abs(share) <= 1:  # utilization-range says so
         return
+    begun = context_term().bytes
+    if context.geometry is not None:
+        begun += nccl_term(context.config, context.geometry).bytes
     for gpu in ranks_gpus(context):
-        asked = math.ceil(gpu.memory_bytes * share)
-        if gpu.free_bytes < asked:
-            fitting = math.floor(gpu.free_bytes / gpu.memory_bytes * 100) / 100
+        asked, free = math.ceil(gpu.memory_bytes * share), gpu.free_bytes - begun
+        if free < asked:
+            fitting = math.floor(free / gpu.memory_bytes * 100) / 100
+            lower = f", or set limits.gpu_memory_utilization={fitting}" if fitting > 0 else ""
             yield Problem(
                 f"GPU {gpu.index}",
-                f"{asked / 2**30:.2f} GiB are asked for and {gpu.free_bytes / 2**30:.2f} GiB are free",
-                f"end what holds it, or set limits.gpu_memory_utilization={fitting}",
+                f"{asked / 2**30:.2f} GiB are asked for, and of the {gpu.free_bytes / 2**30:.2f} GiB that are free the "
+                f"engine takes {begun / 2**30:.2f} GiB before it looks",
+                f"end what holds it{lower}",
             )
 
 
