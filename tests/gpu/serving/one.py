@@ -54,7 +54,7 @@ def served(case, place):
         record["ready_s"] = round(server.seconds, 1)
         client = server.client
         answers = [] if case.against == "cpu" else judge.ask(client, case)
-        found = smollm2.against_record(client, case.kv) if case.against == "cpu" else {}
+        found = smollm2.against_record(client) if case.against == "cpu" else {}
         record["checks"] = {name: EXTRA[name](client) for name in case.checks}
     record["memory_gib"] = memory(Path(server.document["log"]).read_text(errors="replace"))
     record |= summary(server.receipt) | {"exit_code": server.exit_code}
