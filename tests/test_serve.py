@@ -15,7 +15,7 @@ import pytest
 
 from toolkit.checkpoint.sources import fetch
 from toolkit.config.schema.checkpoint import CheckpointConfig, CheckpointSource, SourceKind
-from toolkit.planning.worker_report import AttentionLayer, ImportRoot, WorkerReport
+from toolkit.planning.worker_report import AttentionLayer, ImportRoot, Runtime, WorkerReport
 from toolkit.views.base import index_sha256
 from toolkit.views.scales.names import scale_names
 from toolkit.views.scales.pack import SCALE_FILE, make_pack, pack_files
@@ -253,7 +253,10 @@ class Scaled:
             layers.append(AttentionLayer(name, "Impl", "fp8_e4m3", (k,), (v,), k, v))
         layers[-1] = replace(layers[-1], **changes)
         imports = (ImportRoot(str(Path(os.__file__).parent), ("os",), 1),)
-        return WorkerReport(0, 1, 1, "cpu", {}, {}, layers=tuple(layers), imports=imports, requests=1).to_data()
+        runtime = Runtime("vllm.platforms.cpu.CpuPlatform", "standin", "", (), (), "NONE", "NONE", (), None)
+        versions = {"python": "3.11.7", "vllm": "0.32.0"}  # as the stand-in describes its interpreter
+        own = {"layers": tuple(layers), "imports": imports, "requests": 1, "runtime": runtime}
+        return WorkerReport(0, 1, 1, "cpu", versions, {}, **own).to_data()
 
 
 def test_the_workers_scales_are_compared_and_kept_in_the_receipt(serve, tmp_path):

@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from toolkit import __version__
+from toolkit.config.schema.engine import EngineName
 from toolkit.errors import CheckFailedError
-from toolkit.planning.expected import ExpectedWorkers, ImportFolders
+from toolkit.planning.expected import PLATFORMS, ExpectedWorkers, ImportFolders
 from toolkit.planning.platform_demand import VARIABLE, Demand
 from toolkit.planning.worker_report import ImportRoot, Runtime, WorkerReport
 from toolkit.serving.report_file import report_from
-from toolkit.serving.worker_environment import V100_PLATFORM, check_environment
+from toolkit.serving.worker_differences import differences
+from toolkit.serving.worker_environment import V100_PLATFORM, environment_findings, refuse_workers
 from toolkit.serving.worker_reports import read_reports
 
 WHERE = Path("/run/workers")
@@ -48,7 +50,9 @@ def report(rank=0, world_size=1, **changes):
 
 
 def compare(reports, engine="v100", folders=FOLDERS, environment=None):
-    check_environment(reports, ExpectedWorkers(engine, folders, "/x/python is silent"), environment or {}, WHERE)
+    planned = ExpectedWorkers(engine, folders, "/x/python is silent", platform=PLATFORMS[EngineName(engine)])
+    found = (*environment_findings(reports, planned, environment or {}, WHERE), *differences(reports, planned))
+    refuse_workers(found, WHERE)
 
 
 def faults(reports, engine="v100", folders=FOLDERS):
@@ -59,7 +63,7 @@ def faults(reports, engine="v100", folders=FOLDERS):
 
 def test_our_platform_and_the_planned_folders_pass():
     compare([report(0, 2), report(1, 2)])
-    compare([report(runtime=None)], "cpu")
+    compare([report(runtime=runtime(platform="vllm.platforms.cpu.CpuPlatform"))], "cpu")
 
 
 @pytest.mark.parametrize("engine", ["cpu", "v100"])

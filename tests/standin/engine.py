@@ -56,6 +56,11 @@ time.sleep(600)
 """
 
 STANDARD = str(Path(os.__file__).parent)
+VERSIONS = {"python": "3.11.7", "vllm": "0.32.0"}
+RUNTIME = {
+    "platform": "vllm.platforms.cpu.CpuPlatform", "device": "standin", "capability": "", "operators": [],
+    "native_libraries": [], "compilation": "NONE", "graphs": "NONE", "capture_sizes": [], "kv_blocks": None,
+}  # fmt: skip
 LINES = (
     "INFO 11-29 13:56:33 [api_utils.py:286] non-default args: {'model': 'standin'}",
     "INFO 11-29 13:57:00 [core.py:133] Initializing a V1 LLM engine (v0.32.0) with config: model='standin'",
@@ -89,7 +94,8 @@ def main() -> None:
         time.sleep(600)
     while behaviour.get("ready") == "spin":
         pass
-    for report in behaviour.get("workers", [own_report()] if "STANDIN" in os.environ else []):
+    own = [own_report(arguments.additional_config)] if "STANDIN" in os.environ else []
+    for report in behaviour.get("workers", own):
         folder = Path("workers")
         folder.mkdir(exist_ok=True)
         (folder / f"rank{report['rank']}-pid1.json").write_text(json.dumps(report))
@@ -99,14 +105,16 @@ def main() -> None:
 
 def described() -> dict:
     """What an interpreter answers about its own environment (toolkit/machine/interpreter.py)."""
-    return {"executable": sys.executable, "python": "3", "standard": [STANDARD], "packages": []}
+    return {"executable": sys.executable, "python": VERSIONS["python"], "standard": [STANDARD], "packages": []}
 
 
-def own_report() -> dict:
+def own_report(additional: str) -> dict:
     """What the one worker of this engine says of itself, if nothing else is asked for."""
+    told = json.loads(additional).get("volta", {})
     imports = [{"folder": STANDARD, "modules": ["os"], "count": 1}]
-    own = {"schema": 1, "rank": 0, "world_size": 1, "pid": os.getpid(), "engine": "cpu"}
-    return {**own, "versions": {}, "paths": {}, "imports": imports, "requests": 1}
+    own = {"schema": 1, "rank": 0, "world_size": 1, "pid": os.getpid(), "engine": told.get("engine", "cpu")}
+    own |= {"switches": told.get("switches", {}), "runtime": RUNTIME}
+    return {**own, "versions": VERSIONS, "paths": {}, "imports": imports, "requests": 1}
 
 
 class Server(ThreadingHTTPServer):
@@ -123,6 +131,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--served-model-name")
     parser.add_argument("--host")
     parser.add_argument("--port", type=int)
+    parser.add_argument("--additional-config", default="{}")
     return parser.parse_known_args(argv)[0]
 
 

@@ -14,6 +14,14 @@ VOLTA_CPU_WRITE = "volta_cpu_write"
 VOLTA_CPU_FP8 = "volta_cpu_fp8"
 """Our plugin's attention in torch operators, which needs no special instructions."""
 
+CPU_IMPLEMENTATIONS = {
+    UPSTREAM: "CPUAttentionBackendImpl",
+    VOLTA_CPU_WRITE: "CpuRoundedAttentionImpl",
+    VOLTA_CPU_FP8: "CpuFp8AttentionImpl",
+}
+"""The class that computes each route's attention."""
+V100_IMPLEMENTATION = "VoltaTritonImpl"
+
 AVX512_FLAGS = frozenset({"avx512f", "avx512vl", "avx512bw", "avx512dq"})
 """What torch means by AVX-512, by the kernel's names."""
 AMX_FLAG = "amx_tile"

@@ -54,9 +54,8 @@ def make_plan(
     if sizes.config is not config:
         config, findings = sizes.config, check(Context(sizes.config, recipe, checkpoint, machine))
     model = str(checkpoint.root) if checkpoint.root is not None else f"<{checkpoint.name}: not on this machine>"
-    command = engine_command(
-        config, model, config.engine.python or machine.executable, {switch.name: switch.value for switch in switches}
-    )
+    values = {switch.name: switch.value for switch in switches}
+    command = engine_command(config, model, config.engine.python or machine.executable, values)
     server = config.server
     return Plan(
         recipe=recipe,
@@ -71,7 +70,9 @@ def make_plan(
         capacity=sizes.capacity,
         switches=switches,
         findings=(*findings, *wrong, *_draft_not_here(config, draft), *sizes.findings),
-        workers=expected_workers(config, machine),
+        workers=expected_workers(
+            config, machine, values, sizes.capacity.blocks if sizes.capacity is not None else None, checkpoint.config
+        ),
     )
 
 

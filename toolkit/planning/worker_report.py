@@ -52,13 +52,13 @@ class AttentionLayer:
 
 @dataclass(frozen=True)
 class Runtime:
-    """What a worker on a GPU took: its platform, device, libraries, graphs and cache."""
+    """What a worker took: its platform, device, libraries, graphs and cache."""
 
     platform: str
     """The class that vLLM asks what the device can do."""
     device: str
     capability: str
-    """The device's own, whatever the platform reports."""
+    """The GPU's own, whatever the platform reports; empty on a CPU."""
     operators: tuple[str, ...]
     """Upstream's operators that were called, by upstream's name; all of them are ours."""
     native_libraries: tuple[str, ...]
@@ -104,7 +104,7 @@ class WorkerReport:
     unused_scales: tuple[str, ...] = ()
     """Scales of the served folder that no layer of this worker took."""
     runtime: Runtime | None = None
-    """None on the CPU engine."""
+    """None in reports of a plugin that did not tell it."""
     imports: tuple[ImportRoot, ...] = ()
     """Every folder that this process had imported from."""
     requests: int = 0

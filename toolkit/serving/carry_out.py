@@ -28,7 +28,8 @@ from toolkit.serving.reporter import Reporter
 from toolkit.serving.session import Session, answer_record, capacity_record, finding_records, unwritable
 from toolkit.serving.signals import signals_into
 from toolkit.serving.supervise import Request, StopRequestedError, Supervisor, Work
-from toolkit.serving.worker_environment import check_environment
+from toolkit.serving.worker_differences import differences
+from toolkit.serving.worker_environment import environment_findings, refuse_workers
 from toolkit.serving.worker_imports import added_findings
 from toolkit.serving.worker_reports import (
     NOTHING_EXPECTED,
@@ -122,9 +123,14 @@ class Run:
         folder = self.session.folder.workers
         reports = read_reports(folder)
         self._record(workers=[report.to_data() for report in reports])
-        self._found(early_findings(reports))
-        self._found(added_findings(reports, self.workers))
-        check_environment(reports, self.workers, self.request.launch.env, folder)
+        found = (
+            *environment_findings(reports, self.workers, self.request.launch.env, folder),
+            *differences(reports, self.workers),
+            *added_findings(reports, self.workers),
+            *early_findings(reports),
+        )
+        self._found(found)
+        refuse_workers(found, folder)
         check_scales(reports, self.scales, folder)
 
     def _compare_capacity(self) -> None:
@@ -136,7 +142,7 @@ class Run:
     def _found(self, findings: Sequence[Finding]) -> None:
         """What differs from the plan: into the receipt, and a line each where it matters."""
         for finding in findings:
-            if finding.severity is not Severity.info:
+            if finding.severity is Severity.warn:  # a refusal ends the run with a text of its own
                 self.reporter.notice(f"{finding.where}: {finding.message} ({finding.fix})")
         self._record(findings=[*self.session.receipt.findings, *finding_records(findings)])
 

@@ -140,7 +140,8 @@ def test_every_finding_of_planning_is_a_rule_or_listed():
     others = (toolkit / "views" / "planned.py", *(toolkit / "serving").glob("worker*.py"))
     for file in (*(toolkit / "planning").rglob("*.py"), *others):
         if file.parent.name != "rules":
-            made |= set(re.findall(r'Finding\(\s*"([\w-]+)"', file.read_text(encoding="utf-8")))
+            text = file.read_text(encoding="utf-8")
+            made |= set(re.findall(r'Finding\(\s*"([\w-]+)"', text)) | set(re.findall(r'"(workers-[\w-]+)"', text))
     listed = {computed.id for computed in COMPUTED}
     assert made == listed, "list it in toolkit/planning/rules/computed.py and run `invoke docs`"
     assert listed.isdisjoint(rule.id for rule in ALL_RULES)

@@ -18,6 +18,27 @@ class Computed:
 
 
 REQUEST_MEMORY = "vLLM 0.32 v1/worker/utils.py: request_memory"
+WORKERS_REFUSED = (
+    ("workers-missing", "Every worker leaves a report"),
+    ("workers-mixed", "The workers' reports are of one start"),
+    ("workers-count", "There is a worker for each rank"),
+    ("workers-imports", "Workers import from the planned environment alone"),
+    ("workers-version", "Workers run the planned versions"),
+    ("workers-platform", "Workers take the planned platform"),
+    ("workers-gpu", "Workers of engine=v100 sit on V100s, with our library alone"),
+)
+WORKERS_WARNED = (
+    ("workers-added-imports", "The engine imports from its own environment"),
+    ("workers-report-early", "The workers report after the first answer"),
+    ("workers-engine", "Workers are told the planned engine"),
+    ("workers-compilation", "Workers compile as planned"),
+    ("workers-graphs", "Workers take the planned kind of CUDA graphs"),
+    ("workers-capture-sizes", "Workers capture the planned sizes"),
+    ("workers-kv-blocks", "Workers have the planned KV blocks"),
+    ("workers-switches", "Switches have their planned values"),
+    ("workers-attention", "Layers take the planned attention"),
+    ("workers-kv-dtype", "Layers have the planned KV dtype"),
+)
 COMPUTED = (
     Computed(
         "capacity-unknown",
@@ -64,8 +85,8 @@ COMPUTED = (
     ),
     Computed("cache-target", "What a target comes to is said", Severity.info, "docs/config.md, section 'limits'"),
     Computed("capacity-not-reported", "The engine's log says its capacity", Severity.info, "docs/serve.md"),
-    Computed("workers-added-imports", "The engine imports from its own environment", Severity.warn, "docs/serve.md"),
-    Computed("workers-report-early", "The workers report after the first answer", Severity.warn, "docs/serve.md"),
+    *(Computed(rule, title, Severity.refuse, "docs/serve.md") for rule, title in WORKERS_REFUSED),
+    *(Computed(rule, title, Severity.warn, "docs/serve.md") for rule, title in WORKERS_WARNED),
     Computed("context-differs", "The engine serves the planned context", Severity.warn, "docs/serve.md"),
     Computed("capacity-differs", "The engine has the planned blocks", Severity.warn, "docs/serve.md"),
     Computed("checkpoint-unreadable", "The checkpoint can be read", Severity.refuse, "docs/doctor.md"),

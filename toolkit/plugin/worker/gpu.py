@@ -68,7 +68,7 @@ class VoltaWorker(Worker):
             self.reporting = None
         super().shutdown()
 
-    def _runtime(self) -> Runtime | None:
+    def _runtime(self) -> Runtime:
         """What this worker took on its GPU."""
         from toolkit.plugin.platform.runtime import runtime_of
 
