@@ -279,6 +279,32 @@ def test_another_scale_than_the_views_stops_the_engine(serve, tmp_path):
     assert one.nothing_is_left()
 
 
+def test_every_difference_of_a_worker_is_a_line_and_a_finding(serve, tmp_path):
+    changed = Scaled(tmp_path).report()
+    changed["runtime"] = {**changed["runtime"], "graphs": "FULL", "kv_blocks": 3}
+    code, _, err = (one := serve(TINY, "until=answered", workers=[changed])).end()
+    assert code == 0, err
+    rules = {finding["rule"] for finding in one.receipt["findings"]}
+    differ = {"workers-graphs", "workers-kv-blocks", "workers-switches", "workers-attention"}
+    assert differ <= rules
+    assert (
+        "note: rank 0: has CUDA graph mode FULL, and NONE was planned (look for the reason in the engine's log" in err
+    )
+    assert "note: rank 0: has 3 KV blocks, and " in err
+    assert one.receipt["plan"]["workers"]["graphs"] == {"compilation": "NONE", "mode": "NONE", "sizes": []}
+
+
+def test_another_version_or_fewer_workers_than_planned_end_the_run(serve, tmp_path):
+    other = Scaled(tmp_path).report() | {"versions": {"python": "3.11.7", "vllm": "0.31.0"}, "rank": 0, "world_size": 2}
+    code, out, err = (one := serve(TINY, workers=[other])).end()
+    assert (code, out) == (5, "")
+    assert "error: rank 1: left no report" in err
+    assert "rejected: rank 0: runs vllm 0.31.0, and 0.32.0 was planned" in err
+    refused = {finding["rule"] for finding in one.receipt["findings"] if finding["severity"] == "refuse"}
+    assert refused == {"workers-missing", "workers-version"}
+    assert one.nothing_is_left()
+
+
 def test_scales_are_not_taken_on_trust(serve, tmp_path):
     code, _, err = serve(TINY, *Scaled(tmp_path).options, workers=[]).end()
     assert code == 5
