@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from toolkit.planning.engine_arguments import canonical
+
 LARGEST_GRAPH = 512
 """Rows of the largest graph that vLLM captures by itself."""
 
@@ -14,10 +16,15 @@ def value_of(arguments: Sequence[str], *names: str) -> str | None:
     """The value of an argument, `--name value` or `--name=value`, the last one as the engine takes it; None without."""
     found = None
     for position, argument in enumerate(arguments):
-        name, equals, value = argument.partition("=")
-        if name in names:
+        _, equals, value = argument.partition("=")
+        if canonical(argument) in names:
             found = value if equals else next(iter(arguments[position + 1 :]), "")
     return found
+
+
+def given(arguments: Sequence[str], *names: str) -> bool:
+    """Whether an argument is there, in any of its spellings."""
+    return any(canonical(argument) in names for argument in arguments)
 
 
 def graph_sizes(arguments: Sequence[str]) -> tuple[int, ...]:
@@ -38,7 +45,7 @@ def largest_graph(arguments: Sequence[str]) -> int:
 
 def takes(arguments: Sequence[str], *kinds: str) -> bool:
     """Whether the engine takes images, videos or other kinds of input, of any of `kinds`, if the model does."""
-    if "--language-model-only" in arguments:
+    if given(arguments, "--language-model-only"):
         return False
     limits = _object(value_of(arguments, "--limit-mm-per-prompt"))
     told = {kind: value_of(arguments, f"--limit-mm-per-prompt.{kind}") or limits.get(kind) for kind in kinds}
@@ -47,11 +54,12 @@ def takes(arguments: Sequence[str], *kinds: str) -> bool:
 
 def _listed(arguments: Sequence[str]) -> Iterator[int]:
     """The sizes after --cudagraph-capture-sizes, up to the next argument."""
-    if "--cudagraph-capture-sizes" in arguments:
-        for word in arguments[list(arguments).index("--cudagraph-capture-sizes") + 1 :]:
-            if not word.isdecimal():
-                return
+    listed = False
+    for word in arguments:
+        if listed and word.isdecimal():
             yield int(word)
+        else:
+            listed = canonical(word) == "--cudagraph-capture-sizes"
 
 
 def _object(text: str | None) -> dict[str, Any]:

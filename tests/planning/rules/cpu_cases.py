@@ -73,4 +73,29 @@ CASES = [
     Case(NODES, None, ranks(2, "0|1"), machine=nodes(1)),
     Case(NODES, None, ranks(2, made=on_v100), machine=nodes(1)),
 ]
+CASES += [
+    *(
+        Case(
+            "fp8-heads-on-cpu",
+            (
+                "kv.dtype",
+                f"the CPU engine's FP8 cache takes heads of a multiple of 32 elements, and these have {size}",
+                "use kv=float16",
+            ),
+            config(kv__dtype=dtype),
+            cases.llama(head_dim=size),
+        )
+        for size, dtype in ((80, "fp8_e4m3"), (33, "fp8_e5m2"), (16, "fp8_e4m3"))
+    ),
+    *(Case("fp8-heads-on-cpu", None, config(kv__dtype="fp8_e4m3"), cases.llama(head_dim=size)) for size in (32, 96)),
+    Case("fp8-heads-on-cpu", None, config(), cases.llama(head_dim=80)),
+    Case("fp8-heads-on-cpu", None, on_v100(kv__dtype="fp8_e4m3"), cases.llama(head_dim=80)),
+    waits(
+        "fp8-heads-on-cpu",
+        "checkpoint",
+        "the model's shapes are not known",
+        config(kv__dtype="fp8_e4m3"),
+        checkpoint=cases.facts(config={}),
+    ),
+]
 SEVERITIES = {}

@@ -300,9 +300,12 @@ CASES = [
             ("--block-size", "limits.block_size", ["--x", "--block-size", "32"]),
             ("--kv-cache-dtype", "kv.dtype", ["--kv-cache-dtype=auto"]),
             ("-tp", "limits.tensor_parallel", ["-tp", "2"]),
+            ("--max-model-len", "limits.max_model_len", ["--max_model_len=5"]),
+            ("--block-size", "limits.block_size", ["--block", "32"]),
+            ("--speculative-config", "speculative", ["--speculative_config.method=ngram"]),
         )
     ),
-    Case("argument-beside-plan", None, config(**{EXTRA: ["--max-logprobs", "20", "--block", "x=--model"]})),
+    Case("argument-beside-plan", None, config(**{EXTRA: ["--max-logprobs", "20", "--max", "x=--model"]})),
     *(
         Case(
             "graphs-too-small",

@@ -13,6 +13,7 @@ import parser_cases
 import place_cases
 import recipe_cases
 import route_cases
+import unplanned_cases
 import value_cases
 import variable_cases
 import writing_cases
@@ -23,6 +24,7 @@ SETS = (
     variable_cases,
     cpu_cases,
     writing_cases,
+    unplanned_cases,
     place_cases,
     model_cases,
     layout_cases,

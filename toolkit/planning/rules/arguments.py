@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from toolkit.planning.engine_arguments import canonical
 from toolkit.planning.extra_arguments import largest_graph, takes
 from toolkit.planning.geometry.model import ModelGeometry
 from toolkit.planning.plan import Severity
@@ -20,7 +21,9 @@ PLANNED = {
     "--tensor-parallel-size": "limits.tensor_parallel", "-tp": "limits.tensor_parallel",
     "--decode-context-parallel-size": "dcp.size", "-dcp": "dcp.size",
     "--dcp-kv-cache-interleave-size": "dcp.interleave", "--speculative-config": "speculative",
-    "--additional-config": "switches",
+    "-sc": "speculative", "--additional-config": "switches", "-ac": "switches", "--worker-cls": "engine.name",
+    "--enforce-eager": "engine.compile", "--no-enforce-eager": "engine.compile",
+    "--engram-config": "limits.ngram_embedding",
 }  # fmt: skip
 """Arguments that the plan writes itself, and the options that they come from."""
 SMALL_GPU = 17 * 10**9
@@ -30,7 +33,7 @@ SMALL_GPU = 17 * 10**9
 def argument_beside_plan(context: Context) -> Iterator[Problem]:
     """The engine takes the last of two arguments, so one that is added changes what was planned."""
     for argument in context.config.engine.extra_arguments:
-        name = argument.partition("=")[0]
+        name = (canonical(argument) or "").partition(".")[0]
         if name in PLANNED:
             yield Problem(
                 "engine.extra_arguments",

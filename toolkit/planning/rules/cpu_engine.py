@@ -8,9 +8,10 @@ from toolkit.config.schema.engine import EngineName
 from toolkit.counted import counted
 from toolkit.planning.kv_memory import CPU_VARIABLE, MOST_GIB, cpu_space
 from toolkit.planning.plan import Severity
-from toolkit.planning.rules.rule import Context, Problem, Rule, unknown
+from toolkit.planning.rules.rule import Context, Problem, Rule, no_shapes, unknown
 
 BINDING = "VLLM_CPU_OMP_THREADS_BIND"
+FP8_RUN = 32
 BINDS_TO_NODES, BINDS_NOTHING = "auto", "nobind"
 
 
@@ -44,7 +45,31 @@ def ranks_over_nodes(context: Context) -> Iterator[Problem]:
         yield Problem(where, f"{ranks} ranks want a memory node each, and this machine has {nodes}", fix)
 
 
+def fp8_heads(context: Context) -> Iterator[Problem]:
+    """The CPU engine's FP8 attention takes heads in runs of 32 elements."""
+    config = context.config
+    if config.engine.name is not EngineName.cpu or not config.kv.dtype.startswith("fp8_"):
+        return
+    if context.geometry is None:
+        yield no_shapes()
+        return
+    size = context.geometry.attention.head_dim
+    if size % FP8_RUN:
+        yield Problem(
+            "kv.dtype",
+            f"the CPU engine's FP8 cache takes heads of a multiple of {FP8_RUN} elements, and these have {size}",
+            "use kv=float16",
+        )
+
+
 RULES = (
+    Rule(
+        "fp8-heads-on-cpu",
+        "An FP8 cache on the CPU has heads that fit",
+        Severity.refuse,
+        fp8_heads,
+        "vLLM 0.32 v1/attention/backends/cpu_attn.py",
+    ),
     Rule(
         "kv-space-unreadable",
         "The CPU engine's cache is a number of GiB",

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from toolkit.config.schema.engine import EngineName
 from toolkit.machine.facts import Gpu
 from toolkit.machine.visible_devices import entries
+from toolkit.planning.extra_arguments import given
 from toolkit.planning.memory.communicators import nccl_term
 from toolkit.planning.memory.driver import context_term
 from toolkit.planning.plan import Severity
@@ -218,7 +219,9 @@ def peer_access_missing(context: Context) -> Iterator[Problem]:
 
 def _peers_are_off(context: Context) -> bool:
     engine = context.config.engine
-    return engine.environment.get("NCCL_P2P_DISABLE") == "1" and "--disable-custom-all-reduce" in engine.extra_arguments
+    return engine.environment.get("NCCL_P2P_DISABLE") == "1" and given(
+        engine.extra_arguments, "--disable-custom-all-reduce"
+    )
 
 
 def over_nodes(context: Context) -> Iterator[Problem]:

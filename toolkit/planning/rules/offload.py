@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from toolkit.config.schema.verbs import DeploymentConfig
-from toolkit.planning.extra_arguments import value_of
+from toolkit.planning.extra_arguments import given, value_of
 from toolkit.planning.plan import Severity
 from toolkit.planning.rules.rule import Context, Problem, Rule, no_shapes, unknown
 
@@ -24,7 +24,7 @@ def offloads(config: DeploymentConfig) -> bool:
 def offload_moving_memory(context: Context) -> Iterator[Problem]:
     """A connector keeps addresses of the cache, and expandable segments may put other memory behind them."""
     engine = context.config.engine
-    if not offloads(context.config) or any(argument in OWN_POOL for argument in engine.extra_arguments):
+    if not offloads(context.config) or given(engine.extra_arguments, *OWN_POOL):
         return
     if SEGMENTS in engine.environment.get(ALLOCATOR, ""):
         yield Problem(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from toolkit.planning.extra_arguments import value_of
+from toolkit.planning.extra_arguments import given, value_of
 from toolkit.planning.parsers import REASONING_PARSERS, TOOL_PARSERS, spoken_by
 from toolkit.planning.plan import Severity
 from toolkit.planning.rules.rule import Context, Problem, Rule, unknown
@@ -31,7 +31,7 @@ def parser_unknown(context: Context) -> Iterator[Problem]:
 def tool_choice_without_parser(context: Context) -> Iterator[Problem]:
     """Choosing tools by itself needs a parser that finds the calls."""
     arguments = context.config.engine.extra_arguments
-    if "--enable-auto-tool-choice" in arguments and value_of(arguments, TOOLS) is None:
+    if given(arguments, "--enable-auto-tool-choice") and value_of(arguments, TOOLS) is None:
         yield Problem(WHERE, f"--enable-auto-tool-choice needs {TOOLS}", f"add {TOOLS}=NAME for this model's family")
 
 

@@ -27,13 +27,26 @@ from toolkit.planning.rules import (
     sizes,
     software,
     switches,
+    unplanned,
     variables,
     weights,
     writing,
 )
 from toolkit.planning.rules.rule import Context, Rule
 
-PLAIN_MODULES = (model, sizes, dtypes, parallelism, switches, arguments, variables, cpu_engine, environment, writing)
+PLAIN_MODULES = (
+    model,
+    sizes,
+    dtypes,
+    parallelism,
+    switches,
+    arguments,
+    unplanned,
+    variables,
+    cpu_engine,
+    environment,
+    writing,
+)
 """Rules that hold whatever the numbers are."""
 SIZED_MODULES = (attention, weights, drafts, sharding, blocks, offload, parsers, gpus, routes)
 """Rules that compute with sizes, and therefore need sizes that mean something."""

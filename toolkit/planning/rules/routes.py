@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from toolkit.config.schema.engine import EngineName
-from toolkit.planning.extra_arguments import value_of
+from toolkit.planning.extra_arguments import given, value_of
 from toolkit.planning.geometry.model import LayerKind
 from toolkit.planning.geometry.quantization import Scheme
 from toolkit.planning.plan import Severity
@@ -86,7 +86,7 @@ def no_kernels_at_run_time(context: Context) -> Iterator[Problem]:
 def no_adapters_on_experts(context: Context) -> Iterator[Problem]:
     """Upstream's kernel for adapters on experts is another one than for projections, and SM70 has not tried it."""
     engine = context.config.engine
-    if engine.name is not EngineName.v100 or "--enable-lora" not in engine.extra_arguments:
+    if engine.name is not EngineName.v100 or not given(engine.extra_arguments, "--enable-lora"):
         return
     if context.geometry is None:
         yield no_shapes()

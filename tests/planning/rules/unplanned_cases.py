@@ -1,0 +1,105 @@
+"""Cases of the rules about arguments that the plan knows nothing of: see rule_cases."""
+
+import cases
+from rule_cases import Case
+
+config, on_v100 = cases.config, cases.on_v100
+WHERE = "engine.extra_arguments"
+UNKNOWN, PROMPTS, REPLICAS, STAGES, FORMAT, CHAT = (
+    "argument-unknown",
+    "prompts-in-one-step",
+    "replicas-unplanned",
+    "stages-on-cpu",
+    "quantised-at-start",
+    "no-chat-server",
+)
+WHOLE = "--no-enable-chunked-prefill"
+AWQ = cases.llama(quantization_config={"quant_method": "awq", "bits": 4, "group_size": 128})
+
+
+def given(*words, made=config, **changes):
+    return made(engine__extra_arguments=list(words), **changes)
+
+
+def steps(batched, longest, *words):
+    return given(*words, limits__max_num_batched_tokens=batched, limits__max_model_len=longest)
+
+
+def breaks(rule, message, fix, made, **more):
+    return Case(rule, (WHERE, message, fix), made, **more)
+
+
+CASES = [
+    breaks(
+        UNKNOWN,
+        "vLLM 0.32.0 has no argument --no-such-argument",
+        "leave --no-such-argument out",
+        given("--no-such-argument"),
+    ),
+    breaks(
+        UNKNOWN,
+        "vLLM 0.32.0 has no argument --kv_ofloading_size",
+        "did you mean --kv-offloading-size?",
+        given("--seed=1", "--kv_ofloading_size=3", made=on_v100),
+        machine=cases.gpu_machine(),
+    ),
+    breaks(UNKNOWN, "vLLM 0.32.0 has no argument -x", "leave -x out", given("-x", "1")),
+    Case(UNKNOWN, None, given("--max_logprobs", "-1", "--no-enable-sleep-mode", "-O3", "--language-model", "file")),
+    Case(UNKNOWN, None, config()),
+    Case(
+        PROMPTS,
+        (
+            "limits.max_num_batched_tokens",
+            f"2,047 tokens a step hold no prompt of 2,048, and {WHOLE} allows no chunks",
+            f"use limits.max_num_batched_tokens=2048, or leave {WHOLE} out",
+        ),
+        steps(2047, 2048, WHOLE),
+    ),
+    Case(PROMPTS, None, steps(2048, 2048, WHOLE)),
+    Case(PROMPTS, None, steps(512, 2048)),
+    *(
+        breaks(
+            REPLICAS,
+            "2 replicas would be started, and the plan is made for one",
+            "leave --data-parallel-size out, and serve each replica by itself, on a port of its own",
+            given(*words),
+        )
+        for words in (("--data-parallel-size=2",), ("-dp", "2"), ("--data_parallel_size", "2"))
+    ),
+    Case(REPLICAS, None, given("--data-parallel-size=1")),
+    Case(REPLICAS, None, config()),
+    breaks(
+        STAGES,
+        "the CPU engine does not answer with 2 pipeline stages",
+        "leave --pipeline-parallel-size out, or use limits.tensor_parallel",
+        given("-pp", "2"),
+    ),
+    Case(STAGES, None, given("-pp", "2", made=on_v100), machine=cases.gpu_machine()),
+    Case(STAGES, None, given("-pp", "1")),
+    Case(STAGES, None, config()),
+    *(
+        breaks(
+            FORMAT,
+            f"engine={engine} cannot quantise weights to fp8 at its start",
+            "leave --quantization out, and choose a checkpoint that is stored as it is to be served",
+            given("-q", "fp8", made=made),
+            checkpoint=checkpoint,
+            machine=cases.gpu_machine(),
+        )
+        for engine, made, checkpoint in (
+            ("cpu", config, cases.facts()),
+            ("v100", on_v100, AWQ),
+            ("cpu", config, cases.facts(config={})),
+        )
+    ),
+    Case(FORMAT, None, given("--quantization=awq"), AWQ),
+    Case(FORMAT, None, config(), cases.facts(config={})),
+    *(
+        breaks(CHAT, f"{name}={asked} makes a server that answers no chat", f"leave {name} out", given(name, asked))
+        for name, asked in (("--runner", "pooling"), ("--convert", "embed"))
+    ),
+    *(Case(CHAT, None, given(f"--runner={asked}")) for asked in ("auto", "generate")),
+    *(Case(CHAT, None, given(f"--convert={asked}")) for asked in ("auto", "none")),
+    Case(CHAT, None, config()),
+]
+SEVERITIES = {}
