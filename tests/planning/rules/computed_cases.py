@@ -27,7 +27,7 @@ from toolkit.planning.memory import fits
 from toolkit.planning.memory.planner import KV
 from toolkit.planning.plan import Capacity, Finding, Severity
 from toolkit.planning.worker_report import ImportRoot, WorkerReport
-from toolkit.serving import worker_imports
+from toolkit.serving import worker_imports, worker_reports
 from toolkit.views import planned
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "views"))
@@ -570,6 +570,23 @@ IMPORTS = (
         ("/added/one", ("a",), 1),
     ),
 )
+# What serving/worker_reports.py says.
+
+
+def reported_after(requests, space):
+    reports = [WorkerReport(rank, 3, 1, "cpu", {}, {}, requests=count) for rank, count in enumerate(requests)]
+    return list(space["early_findings"](reports))
+
+
+def early(ranks):
+    message = f"what rank {ranks} reports is from before the first answer, so what that took is not in it"
+    return warned("workers-report-early", "workers", message, "look for its warnings in the log")
+
+
+REPORTS = tuple(
+    (partial(reported_after, requests), expected)
+    for requests, expected in (((0, 1, 0), [early("0, 2")]), ((1, 2, 0), [early("2")]), ((1, 1, 1), []), ((), []))
+)
 # What views/planned.py says.
 MATCHING = "use the checkpoint's revision that the pack names, or calibrate this one"
 
@@ -618,5 +635,6 @@ def subjects(folder):
         Subject("planning/targets.py", targets, ("wrong_targets", "meet"), TARGETS),
         Subject("planning/capacity/engine_log.py", engine_log, ("compare",), LOG),
         Subject("serving/worker_imports.py", worker_imports, ("added_findings",), IMPORTS),
+        Subject("serving/worker_reports.py", worker_reports, ("early_findings",), REPORTS),
         Subject("views/planned.py", planned, ("planned_view",), views(folder), ("view_facts", "_tensors")),
     )
