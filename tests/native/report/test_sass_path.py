@@ -44,6 +44,18 @@ extern "C" __global__ void optional(float* x, const float* y, const float* weigh
   if (weight != nullptr) at *= weight[threadIdx.x];
   x[threadIdx.x] = at;
 }
+extern "C" __global__ void missing(uint4* x, const float4* y, float4* z, const int* there) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  union { uint4 whole; __half at[8]; } stored = {{0, 0, 0, 0}};
+  const float4 first = y[i], second = y[i + 1];  // needed either way
+  z[i] = make_float4(first.x + second.x, first.y + second.y, first.z + second.z, first.w + second.w);
+  if (there[i] >= 0) {
+    const float in[8] = {first.x, first.y, first.z, first.w, second.x, second.y, second.z, second.w};
+#pragma unroll
+    for (int k = 0; k < 8; ++k) stored.at[k] = __float2half(in[k] * in[k] * in[7 - k] + in[0]);
+  }
+  x[i] = stored.whole;
+}
 extern "C" __global__ void choice(int* x, const int* which, int n) {
   switch (which[0]) {
     case 0: x[n] = n * 3; break;
@@ -103,6 +115,12 @@ def test_one_round_of_a_slow_loop_does_not_make_it_the_short_way(code):
 
 def test_an_optional_argument_is_there(code):
     assert counts(trace(code["optional"]).instructions)["LDG.32"] == 2
+
+
+def test_a_value_that_is_there_is_converted(code):
+    """The other way stores as many bytes, and needs fewer instructions."""
+    assert counts(code["missing"])["F2F"] == 8
+    assert counts(trace(code["missing"]).instructions)["F2F"] == 8
 
 
 def test_a_computed_branch_leads_to_the_case_with_the_most_work(code):

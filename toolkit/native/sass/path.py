@@ -1,9 +1,10 @@
 """The path through a kernel that a report counts: the shortest of those that do the most work.
 
 Machine code alone does not say which way a branch goes. Work is what the kernel is for: bytes moved through global and
-shared memory, and products on tensor cores. So a bounds check is passed, an optional argument is there, and code for
-rare values, which moves the same data with more instructions, is not entered; nor is a loop over them, however few its
-instructions, since one round of it stands for all. A loop stands for one round through it.
+shared memory, products on tensor cores, and values converted into another floating-point type. So a bounds check is
+passed, an optional argument is there, a value that may be absent is there too (zeros would need no conversion), and
+code for rare values, which moves the same data with more instructions, is not entered; nor is a loop over them, however
+few its instructions, since one round of it stands for all. A loop stands for one round through it.
 """
 
 from __future__ import annotations
@@ -43,9 +44,13 @@ def trace(instructions: Sequence[Instruction]) -> Path:
 
 
 def work(instructions: Collection[Instruction]) -> int:
-    """Bytes that a thread moves through global and shared memory; a tensor instruction counts as much as two loads."""
+    """Bytes that a thread moves through global and shared memory.
+
+    A tensor instruction counts as much as two loads, a conversion as one byte: less than any load or store.
+    """
     moved = sum(item.width for item in instructions if item.operation not in {"LDC", "LDL", "STL", "SHFL"})
-    return moved + _TENSOR_WORK * sum(item.operation == "HMMA" for item in instructions)
+    operations = Counter(item.operation for item in instructions)
+    return moved + _TENSOR_WORK * operations["HMMA"] + operations["F2F"]
 
 
 def counts(instructions: Collection[Instruction]) -> Counter[str]:
