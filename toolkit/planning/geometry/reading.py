@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -45,7 +45,7 @@ def read_geometry(config: Mapping[str, Any]) -> ModelGeometry:
     quantization = read_quantization(outer if outer.has("quantization_config") else text)
     experts = _experts(text, len(kinds))
     vision, blind = _vision(outer)
-    unknown_cache = strange + tuple(f"key '{name}'" for name in _OTHER_CACHES if text.has(name))
+    unknown_cache = strange + _named(filter(text.has, _OTHER_CACHES))
     geometry = ModelGeometry(
         architecture=architecture,
         hidden_size=text.positive("hidden_size"),
@@ -64,14 +64,22 @@ def read_geometry(config: Mapping[str, Any]) -> ModelGeometry:
         mtp_layers=text.integer("mtp_num_hidden_layers", text.integer("num_nextn_predict_layers", 0)),
         vision=vision,
     )
-    # Only now: what was made of the keys above is known by which of them were read.
-    caches = tuple(f"key '{name}'" for name in unread_cache_keys(text, known))
-    unread = (*caches, *(f"key '{name}'" for name in (*unread_shape_keys(text), *unread_parts(outer))))
+    caches, others = _unread(text, outer, known)
+    told = dict.fromkeys((*unknown_cache, *blind, *caches, *others))
     return replace(
         geometry,
-        unknown=_unknown(architecture, quantization) + tuple(dict.fromkeys((*unknown_cache, *blind, *unread))),
+        unknown=_unknown(architecture, quantization) + tuple(told),
         unknown_cache=unknown_cache + (() if known else caches),
     )
+
+
+def _unread(text: Keys, outer: Keys, known: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Keys of caches and other keys that nobody read; right only once everything has been read."""
+    return _named(unread_cache_keys(text, known)), _named((*unread_shape_keys(text), *unread_parts(outer)))
+
+
+def _named(keys: Iterable[str]) -> tuple[str, ...]:
+    return tuple(f"key '{name}'" for name in keys)
 
 
 def _unknown(architecture: str, quantization: Quantization) -> tuple[str, ...]:
