@@ -22,8 +22,8 @@ SHARED_WITH_PLUGIN = {
     "toolkit.planning.worker_report",
 }
 """Plain data that the plugin and the packages around it both read."""
-BELOW_PLUGIN = {"toolkit.errors", "toolkit.native.library"}
-"""What the plugin stands on besides: it loads our operators."""
+BELOW_PLUGIN = {"toolkit", "toolkit.errors", "toolkit.native.library"}
+"""What the plugin stands on besides: our version, by which caches are kept, and what loads our operators."""
 LINES, MEDIAN, FUNCTION, VERB = 600, 150, 40, 120
 DISPLAYS = {"toolkit.display.terminal"}
 """Modules that draw on a stream that a verb hands them."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -66,10 +67,22 @@ def report(run: Run, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]
         (folder / name / "config.json").write_text(json.dumps(config))
     file = folder / "report.json"
     settings = {"VOLTA_TEST_GPUS": "7.0", "VOLTA_PLATFORM": "v100"}
+    settings["PYTHONPATH"] = str(older_metadata(folder / "older"))
     settings |= {"XDG_CACHE_HOME": str(folder / "cache"), "TORCHINDUCTOR_CACHE_DIR": "/where/the/user/wants/it"}
     answer = run("active", str(file), *(str(folder / name) for name in MODELS), **settings)
     assert answer.returncode == 0, answer.stderr[-3000:]
     return json.loads(file.read_text())
+
+
+def older_metadata(folder: Path) -> Path:
+    """A folder that says of the toolkit that it is 0.0.9, as an older copy does beside a newer checkout."""
+    info = folder / "volta_toolkit-0.0.9.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: volta-toolkit\nVersion: 0.0.9\n")
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
+    points = {group: [f"{name} = {at}" for name, at in each.items()] for group, each in groups.items()}
+    (info / "entry_points.txt").write_text("".join("\n".join([f"[{group}]", *points[group], ""]) for group in points))
+    return folder
 
 
 def last_json(answer: subprocess.CompletedProcess[str]) -> Any:

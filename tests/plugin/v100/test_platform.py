@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from toolkit import __version__
 from toolkit.config.schema.engine import EngineName
 from toolkit.planning.capacity.caches import FullCache
 from toolkit.planning.capacity.engines import TRAITS
 from toolkit.planning.graphs import capture_sizes
+from toolkit.plugin.platform.caches import cache_folder
 
 from .conftest import LLAMA, MODELS, Run, last_json
 
@@ -144,7 +146,17 @@ def test_compiled_code_is_kept_by_versions_and_where_the_user_says_so(report: di
     assert caches.pop("TRITON_CACHE_AUTOTUNING") == "1"
     assert {Path(path).name for path in caches.values()} == {"vllm", "triton"}
     (folder,) = {Path(path).parent for path in caches.values()}
-    assert folder.parent.parts[-3:] == ("cache", "volta-toolkit", "engine")
+    root = folder.parents[1]
+    assert root.parts[-2:] == ("cache", "volta-toolkit")
+    assert folder == cache_folder(root, report["versions"])
+
+
+def test_the_versions_are_of_what_runs_and_not_of_an_older_copys_metadata(report: dict[str, Any]) -> None:
+    versions = report["versions"]
+    assert versions["volta-toolkit"] == __version__
+    assert versions["vllm"] == "0.32.0"
+    assert versions["torch"].startswith("2.10.0")
+    assert versions["triton"] == "3.6.0"
 
 
 @pytest.mark.parametrize("kv", ["auto", "fp8_e4m3", "fp8_e5m2"])

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from importlib.metadata import distributions
 from typing import TYPE_CHECKING
 
 from platformdirs import user_cache_path
 
+from toolkit import __version__
 from toolkit.native import library
 from toolkit.planning import platform_demand
 from toolkit.plugin.operators.define import define_upstream_operators
@@ -79,8 +79,17 @@ def _prepare_process() -> None:
 
 
 def _versions() -> dict[str, str]:
-    names = ("vllm", "torch", "triton", "volta-toolkit")
-    return {name: next(iter(found.version for found in distributions(name=name)), "none") for name in names}
+    """Of what is imported: metadata may be of an older copy that lies elsewhere on the path."""
+    import torch
+    import triton
+    import vllm
+
+    return {
+        "vllm": vllm.__version__,
+        "torch": torch.__version__,
+        "triton": triton.__version__,
+        "volta-toolkit": __version__,
+    }
 
 
 _prepare_process()

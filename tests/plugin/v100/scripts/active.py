@@ -13,6 +13,7 @@ from vllm.v1.attention.selector import get_attn_backend
 
 from toolkit.plugin.operators import schemas, states
 from toolkit.plugin.operators.define import define_upstream_operators
+from toolkit.plugin.platform import v100
 
 DTYPES = ("auto", "fp8_e4m3", "fp8_e5m2")
 
@@ -165,6 +166,7 @@ def gate():
 
 VARIABLES = ("VLLM_CACHE_ROOT", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TRITON_CACHE_AUTOTUNING")
 report = {
+    "versions": v100._versions(),
     "caches": {name: os.environ.get(name) for name in VARIABLES},
     "probes": {
         "custom all-reduce": current_platform.use_custom_allreduce(),
