@@ -15,6 +15,8 @@ from .conftest import SCRIPTS, Run, last_json
 WITHOUT = {"VLLM_PLUGINS": ""}
 OURS = {
     "toolkit",
+    "toolkit.machine",
+    "toolkit.machine.visible_devices",
     "toolkit.planning",
     "toolkit.planning.platform_demand",
     "toolkit.plugin",
