@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from memory_cases import DENSE, GIB, dflash2, geometry, purposes, v100
+from memory_cases import DENSE, GIB, dflash2, geometry, purposes
 
 from toolkit.config.schema.engine import EngineName
 from toolkit.config.schema.verbs import DeploymentConfig
@@ -121,4 +121,5 @@ def test_graphs_are_counted_where_they_are_captured() -> None:
     assert term.bytes < purposes(plan_budget(made, geometry(DENSE)))["CUDA graphs"].bytes
     made.engine.extra_arguments = ["--cudagraph-capture-sizes", "1", "2"]
     assert term.bytes > purposes(plan_budget(made, geometry(DENSE)))["CUDA graphs"].bytes
-    assert not v100().engine.compile
+    made.engine.extra_arguments = ["--enforce-eager"]
+    assert "CUDA graphs" not in purposes(plan_budget(made, geometry(DENSE)))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from toolkit.config.schema.verbs import DeploymentConfig
 from toolkit.planning.budget import Term
-from toolkit.planning.extra_arguments import LARGEST_GRAPH, graph_sizes, value_of
+from toolkit.planning.extra_arguments import LARGEST_GRAPH, given, graph_sizes, value_of
 from toolkit.planning.geometry.model import ModelGeometry
 from toolkit.planning.geometry.shards import Rank, round_up
 from toolkit.planning.memory.workspaces import activations
@@ -56,7 +56,8 @@ def graphs_term(config: DeploymentConfig, geometry: ModelGeometry, rank: Rank, e
     A graph for any step is cut at every layer's attention, and one for uniform decoding is whole; both were seen to
     take about the same for a layer.
     """
-    sizes = capture_sizes(config) if config.engine.compile else ()
+    captures = config.engine.compile and not given(config.engine.extra_arguments, "--enforce-eager")
+    sizes = capture_sizes(config) if captures else ()
     whole = decode_sizes(config, sizes)
     nodes = (len(sizes) + len(whole)) * len(geometry.layers) * LAYER_BYTES
     pool = activations(geometry, rank, sizes[-1], element_bytes, decode=True) if sizes else 0
