@@ -302,6 +302,7 @@ CASES = [
             ("-tp", "limits.tensor_parallel", ["-tp", "2"]),
             ("--max-model-len", "limits.max_model_len", ["--max_model_len=5"]),
             ("--block-size", "limits.block_size", ["--block", "32"]),
+            ("--api-key", "server.api_key_file", ["--api-key=secret"]),
             ("--speculative-config", "speculative", ["--speculative_config.method=ngram"]),
         )
     ),

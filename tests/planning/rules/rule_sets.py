@@ -13,6 +13,7 @@ import parser_cases
 import place_cases
 import recipe_cases
 import route_cases
+import tensor_cases
 import unplanned_cases
 import value_cases
 import variable_cases
@@ -25,6 +26,7 @@ SETS = (
     cpu_cases,
     writing_cases,
     unplanned_cases,
+    tensor_cases,
     place_cases,
     model_cases,
     layout_cases,

@@ -23,7 +23,7 @@ PLANNED = {
     "--dcp-kv-cache-interleave-size": "dcp.interleave", "--speculative-config": "speculative",
     "-sc": "speculative", "--additional-config": "switches", "-ac": "switches", "--worker-cls": "engine.name",
     "--enforce-eager": "engine.compile", "--no-enforce-eager": "engine.compile",
-    "--engram-config": "limits.ngram_embedding",
+    "--engram-config": "limits.ngram_embedding", "--api-key": "server.api_key_file", "--uds": "server.host",
 }  # fmt: skip
 """Arguments that the plan writes itself, and the options that they come from."""
 SMALL_GPU = 17 * 10**9

@@ -27,6 +27,7 @@ from toolkit.planning.rules import (
     sizes,
     software,
     switches,
+    tensors,
     unplanned,
     variables,
     weights,
@@ -48,7 +49,7 @@ PLAIN_MODULES = (
     writing,
 )
 """Rules that hold whatever the numbers are."""
-SIZED_MODULES = (attention, weights, drafts, sharding, blocks, offload, parsers, gpus, routes)
+SIZED_MODULES = (attention, weights, drafts, sharding, blocks, offload, parsers, gpus, routes, tensors)
 """Rules that compute with sizes, and therefore need sizes that mean something."""
 PLAN_MODULES = (*PLAIN_MODULES, *SIZED_MODULES)
 """Rules that every plan is checked by."""
