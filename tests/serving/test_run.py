@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 from harness import gone, helper_pids, marked, standin_argv
@@ -79,6 +80,30 @@ def test_a_run_that_never_answers_has_no_comparison(case):
     run = case(capacity=PLANNED, exit=3)
     fails(run)
     assert (run.receipt["capacity"], run.receipt["findings"]) == (None, [])
+
+
+def worker(**changes: object) -> dict:
+    imports = [{"folder": str(Path(os.__file__).parent), "modules": ["os"], "count": 1}]
+    own = {"schema": 1, "rank": 0, "world_size": 1, "pid": 1, "engine": "cpu", "versions": {}, "paths": {}}
+    return {**own, "imports": imports, "requests": 1, **changes}
+
+
+def test_the_receipt_keeps_what_workers_said_last_and_what_they_had_not_said_before(case):
+    late = worker(requests=4, ended=True)
+    late["imports"] = [*late["imports"], {"folder": "/elsewhere", "modules": ["regex"], "count": 1}]
+    run = case(workers=[worker()], last=[late])
+    run.carry_out()
+    assert (run.receipt["workers"][0]["requests"], run.receipt["workers"][0]["ended"]) == (4, True)
+    (found,) = [each for each in run.receipt["findings"] if each["rule"] == "workers-imports"]
+    assert found["message"].startswith("imported regex from /elsewhere, outside the planned environment")
+    assert [line for line in run.reporter.notices if line.startswith("rank 0: imported regex from /elsewhere")]
+
+
+def test_a_last_report_that_says_nothing_new_adds_nothing(case):
+    run = case(workers=[worker()], last=[worker(requests=2)])
+    run.carry_out()
+    assert [each["rule"] for each in run.receipt["findings"]] == ["capacity-not-reported"]
+    assert (run.receipt["workers"][0]["requests"], run.reporter.notices) == (2, [])
 
 
 def test_the_state_is_readable_from_outside_while_it_moves(case):

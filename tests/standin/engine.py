@@ -17,6 +17,7 @@ chat: "answer"          or "hang", "close", "error", "busy" (works for work_s se
 text, tokens, logprob   the answer; logprob may be null or a number, and "missing" leaves them out
 measure: {measurement}   written for each segment that calibration announces, when the next request comes after it
 workers: [reports]      written into the working directory, as our plugin writes them; one of its own by default
+last: [reports]         written when SIGTERM comes, over the others
 then: "hang"            after the first chat answer, no request is answered any more
 """
 
@@ -95,12 +96,18 @@ def main() -> None:
     while behaviour.get("ready") == "spin":
         pass
     own = [own_report(arguments.additional_config)] if "STANDIN" in os.environ else []
-    for report in behaviour.get("workers", own):
+    write(behaviour.get("workers", own))
+    if "last" in behaviour:
+        signal.signal(signal.SIGTERM, lambda *_: (write(behaviour["last"]), end(0)))
+    server = Server((arguments.host, arguments.port), handler(arguments.served_model_name, behaviour))
+    server.serve_forever(poll_interval=0.01)
+
+
+def write(reports: list[dict]) -> None:
+    for report in reports:
         folder = Path("workers")
         folder.mkdir(exist_ok=True)
         (folder / f"rank{report['rank']}-pid1.json").write_text(json.dumps(report))
-    server = Server((arguments.host, arguments.port), handler(arguments.served_model_name, behaviour))
-    server.serve_forever(poll_interval=0.01)
 
 
 def described() -> dict:

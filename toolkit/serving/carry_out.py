@@ -19,6 +19,7 @@ from toolkit.linux import proc
 from toolkit.planning.capacity.engine_log import compare, reported_in
 from toolkit.planning.expected import ExpectedWorkers
 from toolkit.planning.plan import Capacity, Finding, Severity
+from toolkit.planning.worker_report import WorkerReport
 from toolkit.runs.packages import Package, import_path, installed
 from toolkit.runs.receipt import Outcome
 from toolkit.runs.state import StateFile
@@ -123,15 +124,18 @@ class Run:
         folder = self.session.folder.workers
         reports = read_reports(folder)
         self._record(workers=[report.to_data() for report in reports])
-        found = (
-            *environment_findings(reports, self.workers, self.request.launch.env, folder),
+        found = self._compare(reports)
+        self._found(found)
+        refuse_workers(found, folder)
+        check_scales(reports, self.scales, folder)
+
+    def _compare(self, reports: Sequence[WorkerReport]) -> tuple[Finding, ...]:
+        return (
+            *environment_findings(reports, self.workers, self.request.launch.env, self.session.folder.workers),
             *differences(reports, self.workers),
             *added_findings(reports, self.workers),
             *early_findings(reports),
         )
-        self._found(found)
-        refuse_workers(found, folder)
-        check_scales(reports, self.scales, folder)
 
     def _compare_capacity(self) -> None:
         """Hold the engine's own report against the plan."""
@@ -155,13 +159,20 @@ class Run:
             self.reporter.close()
 
     def _last_reports(self) -> dict[str, Any]:
-        """What the workers said last, at their own end where they came to it in order."""
+        """What the workers said last, and what of it differs from the plan and did not before the answer."""
         try:
             reports = read_reports(self.session.folder.workers)
         except CheckFailedError as error:
             self.reporter.notice(f"{error.what}: {error.where}: {error.why}")
             return {}
-        return {"workers": [report.to_data() for report in reports]} if reports else {}
+        if not reports:
+            return {}
+        known = self.session.receipt.findings
+        compared = self._compare(reports) if self.session.receipt.answer is not None else ()
+        late = [record for record in finding_records(compared) if record not in known]
+        for record in late:
+            self.reporter.notice(f"{record['where']}: {record['message']}")
+        return {"workers": [report.to_data() for report in reports], "findings": [*known, *late]}
 
     def _record(self, **changes: Any) -> None:
         try:
