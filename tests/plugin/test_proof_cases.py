@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -20,7 +21,7 @@ from tests.gpu.serving.families import DRAFTS
 from tests.gpu.serving.models import configuration
 from tests.gpu.serving.one import Place
 from tests.gpu.serving.record import Record
-from tests.gpu.serving.server import overrides
+from tests.gpu.serving.server import WITHOUT_MULTICAST, overrides
 from tests.gpu.serving.stock import stock_argv
 from toolkit.planning.make import make_plan
 from toolkit.planning.plan import Plan, Severity
@@ -61,6 +62,11 @@ def test_no_rule_refuses_what_shall_be_served(case: Case, monkeypatch: pytest.Mo
         assert against >= set(case.checks) if case.against == "refused" else against == set()
 
 
+@pytest.mark.parametrize("case", [case for case in CASES if case.gpus > 1], ids=lambda case: case.name)
+def test_engines_on_several_gpus_leave_multicast_alone(case: Case) -> None:
+    assert plan_of(case, 1).env.items() >= WITHOUT_MULTICAST.items()
+
+
 def test_names_are_unique_and_choose_by_their_parts() -> None:
     names = [case.name for case in CASES]
     assert len(set(names)) == len(names)
@@ -96,6 +102,32 @@ def test_a_case_whose_process_dies_is_a_fault_and_not_the_end(tmp_path: Path) ->
     assert record["case"] == "llama-float16-eager-no such case"
     assert record["fault"].startswith("its process ended with 1")
     assert "StopIteration" in record["fault"]
+
+
+STOPPED = """
+import sys, time
+from pathlib import Path
+from tests.gpu.serving import one
+def run(case, place):
+    try:
+        print("running", flush=True)
+        time.sleep(60)
+    finally:
+        Path(sys.argv[2]).touch()
+one.run = run
+one.main()
+"""
+
+
+def test_a_case_that_is_stopped_stops_its_server_first(tmp_path: Path) -> None:
+    words = ["llama-float16-eager", str(tmp_path / "stopped"), "--models", "none", "--logs", "none"]
+    process = subprocess.Popen([sys.executable, "-c", STOPPED, *words], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"running\n"
+    process.terminate()
+    assert process.wait(30) == 1
+    process.stdout.close()
+    assert (tmp_path / "stopped").exists()
 
 
 def test_stock_vllm_gets_our_arguments_without_ours() -> None:

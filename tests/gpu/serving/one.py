@@ -3,6 +3,7 @@
 import argparse
 import json
 import re
+import signal
 import sys
 import traceback
 from dataclasses import dataclass
@@ -107,6 +108,7 @@ def main():
     parser.add_argument("--port", type=int, default=8100)
     parser.add_argument("--share", type=float, default=0.9)
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(f"{args.name}: stopped"))  # so that its server is stopped too
     case = next(case for case in CASES if case.name == args.name)
     record = run(case, Place(args.models, args.logs, args.port, args.share))
     args.file.write_text(json.dumps(record), encoding="utf-8")

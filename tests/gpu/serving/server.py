@@ -15,6 +15,13 @@ from tests.gpu.serving.client import Client
 
 START_S = 420
 STOP_S = 60
+WITHOUT_MULTICAST = {
+    "NCCL_NVLS_ENABLE": "0",
+    "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1",
+    "NVSHMEM_DISABLE_NVLS": "1",
+}
+"""Newer GPUs than a V100 talk by NVLink multicast too: it is not among the routes that are proved, and a program that
+uses it can harm its neighbours on a shared host. `serve` passes none of the shell's own settings on to the engine."""
 
 
 def overrides(case, place):
@@ -25,12 +32,13 @@ def overrides(case, place):
     extra = ["--limit-mm-per-prompt", '{"image":0,"video":0}'] if case.family == "qwen3_5" else []
     extra += [word.format(models=place.models) for word in case.arguments]
     path = os.environ.get("PYTHONPATH")
+    variables = {**({"PYTHONPATH": path} if path else {}), **(WITHOUT_MULTICAST if case.gpus > 1 else {})}
     return [
         "engine=v100",
         "engine.prove_on_any_gpu=true",
         f"engine.compile={str(case.compiled).lower()}",
         f"engine.extra_arguments={json.dumps(extra)}",
-        *([f'+engine.environment.PYTHONPATH="{path}"'] if path else []),
+        *(f'+engine.environment.{name}="{value}"' for name, value in variables.items()),
         "engine.start_timeout_s=300",
         "hardware=v100_pcie_32gb_x1" if case.gpus == 1 else "hardware=v100_sxm2_32gb_x4",
         f"limits.tensor_parallel={case.gpus}",
