@@ -38,8 +38,7 @@ def read_geometry(config: Mapping[str, Any]) -> ModelGeometry:
     """
     outer = Keys(config)
     text = _text_keys(outer)
-    names = outer.texts("architectures") or text.texts("architectures")
-    architecture = names[0] if names else ""
+    architecture = next(iter(outer.texts("architectures") or text.texts("architectures")), "")
     known, family = architecture in FAMILY_OF, FAMILY_OF.get(architecture, Family.by_layer)
     kinds, strange = layer_kinds(text, family)
     quantization = read_quantization(outer if outer.has("quantization_config") else text)
@@ -65,12 +64,8 @@ def read_geometry(config: Mapping[str, Any]) -> ModelGeometry:
         vision=vision,
     )
     caches, others = _unread(text, outer, known)
-    told = dict.fromkeys((*unknown_cache, *blind, *caches, *others))
-    return replace(
-        geometry,
-        unknown=_unknown(architecture, quantization) + tuple(told),
-        unknown_cache=unknown_cache + (() if known else caches),
-    )
+    told = _unknown(architecture, quantization) + tuple(dict.fromkeys((*unknown_cache, *blind, *caches, *others)))
+    return replace(geometry, unknown=told, unknown_cache=unknown_cache + (() if known else caches))
 
 
 def _unread(text: Keys, outer: Keys, known: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
