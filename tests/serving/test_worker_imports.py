@@ -38,7 +38,9 @@ PLANNED_ROOTS = [
     root(CHECKOUT, "kernels", "toolkit"),
     root("/home/me/.cache/huggingface/modules", "transformers_modules"),
     root("/home/me/.cache/vllm/torch_compile_cache/ab/rank_0", "torch._inductor.runtime.compile_tasks.cab"),
-    root("/home/me/.triton/cache", "triton.x"),
+    root("/home/me/.triton/cache", "__triton_launcher", "cuda_utils"),
+    root("/home/me/.cache/volta-toolkit/engine/6065/triton/XU5D", "cuda_utils"),
+    root("/home/me/.cache/volta-toolkit/engine/6065/inductor/ab", "c7d2.kernel"),
     root("/scratch/torchinductor_me/ab", "torch._inductor.runtime.compile_tasks.cab"),
 ]
 
@@ -58,7 +60,7 @@ FOREIGN = [
     ("/elsewhere", "the plan does not name it"),
     (f"{SITE}2", "the plan does not name it"),
     ("/home/me/.cache/huggingface/modules", "the plan does not name it"),
-    ("/home/me/.cache/vllm", "the plan does not name it"),
+    ("/home/me/.cache/other", "the plan does not name it"),
 ]
 
 

@@ -76,7 +76,11 @@ def _installed_in(root: ImportRoot, planned: ImportFolders) -> bool:
 
 
 def _generated(root: ImportRoot, environment: Mapping[str, str]) -> bool:
-    """Code that libraries write for themselves and load again: compiled kernels, and a checkpoint's own code."""
+    """Code that libraries write for themselves and load again: compiled kernels, and a checkpoint's own code.
+
+    Compilers call their modules what they like (Triton `cuda_utils` and `__triton_launcher`, inductor by a digest) and
+    load them by their files, without the import path: whatever comes from their folders is theirs.
+    """
     home = environment.get("HOME") or str(Path.home())
     cache = environment.get("XDG_CACHE_HOME") or f"{home}/.cache"
     temporary = environment.get("TMPDIR") or tempfile.gettempdir()
@@ -87,7 +91,7 @@ def _generated(root: ImportRoot, environment: Mapping[str, str]) -> bool:
         environment.get("TORCHINDUCTOR_CACHE_DIR") or f"{temporary}/torchinductor_",
     )
     if any(_below(root.folder, folder) for folder in compiled) or root.folder.startswith(compiled[-1]):
-        return all(name.startswith(("torch.", "triton", "vllm.")) for name in root.modules)
+        return True
     hub = environment.get("HF_HOME") or f"{cache}/huggingface"
     dynamic = environment.get("HF_MODULES_CACHE") or f"{hub}/modules"
     return _below(root.folder, dynamic) and all(name.partition(".")[0] == REMOTE_CODE for name in root.modules)
