@@ -291,7 +291,7 @@ def routing_work(rows: int, experts: int, k: int) -> list[Work]:
     """topk_softmax and moe_align_block_size: small tensors, so the time counts; bytes are those of the logits."""
     logits = torch.randn(rows, experts, device="cuda").half()
     weights = torch.empty(rows, k, device="cuda")
-    ids, source = (torch.empty(rows, k, dtype=torch.int32, device="cuda") for _ in range(2))
+    ids, source = logits.topk(k).indices.int(), torch.empty(rows, k, dtype=torch.int32, device="cuda")
     places = rows * k + experts * 63
     order, blocks, total = (torch.empty(n, dtype=torch.int32, device="cuda") for n in (places, places // 64 + 1, 1))
     ops = torch.ops.volta
