@@ -10,6 +10,7 @@ from toolkit.planning.command import engine_command
 from toolkit.planning.engine_arguments import NAMES, SHORT, canonical, is_argument
 from toolkit.planning.extra_arguments import given, value_of
 from toolkit.planning.rules.arguments import PLANNED
+from toolkit.planning.rules.unplanned import TOKENIZERS
 
 PRINTED = """
 from vllm.entrypoints.launchers.cli_args import make_arg_parser
@@ -66,6 +67,11 @@ def test_arguments_are_found_in_any_spelling():
     assert value_of(arguments, "--kv-offloading-size") == "3"
     assert given(arguments, "--language-model-only")
     assert not given(arguments, "--max-model-len")
+
+
+def test_the_tokenizers_are_upstreams():
+    registry = pytest.importorskip("vllm.tokenizers.registry")
+    assert {*TOKENIZERS} == {"auto", *registry._VLLM_TOKENIZERS}
 
 
 @pytest.mark.parametrize("make", [cases.config, cases.on_v100], ids=["cpu", "v100"])

@@ -102,4 +102,43 @@ CASES = [
     *(Case(CHAT, None, given(f"--convert={asked}")) for asked in ("auto", "none")),
     Case(CHAT, None, config()),
 ]
+MODES = (
+    "auto or cohere or deepseek_v32 or deepseek_v4 or deepseek_v41 or hf or inkling or kimi_audio or kimi_k3 or mistral"
+)
+CASES += [
+    breaks(
+        "tokenizer-unknown",
+        "vLLM 0.32.0 has no --tokenizer-mode=slow",
+        f"use {MODES}, or leave it out",
+        given("--tokenizer_mode", "slow"),
+    ),
+    Case("tokenizer-unknown", None, given("--tokenizer-mode=hf")),
+    Case("tokenizer-unknown", None, config()),
+    breaks(
+        "offload-on-cpu",
+        "the CPU engine ends at its start with --kv-offloading-size",
+        "leave --kv-offloading-size out, and set limits.kv_cache_memory_bytes for a larger cache",
+        given("--kv-offloading-size=1"),
+    ),
+    Case("offload-on-cpu", None, given("--kv-offloading-size=1", made=on_v100), machine=cases.gpu_machine()),
+    Case("offload-on-cpu", None, config()),
+    Case(
+        "hidden-not-divisible",
+        (
+            "checkpoint",
+            "a hidden size of 768 is no multiple of 7 attention heads, which a Llama's must be",
+            "use the config.json that was published with the checkpoint",
+        ),
+        config(),
+        cases.llama(num_attention_heads=7),
+    ),
+    Case("hidden-not-divisible", None, config(), cases.llama(num_attention_heads=7, model_type="qwen3")),
+    *(
+        Case("hidden-not-divisible", None, config(), cases.llama(**{key: value}))
+        for key in ("num_attention_heads", "hidden_size")
+        for value in (None, "7", 0, 1536)
+        if (key, value) != ("num_attention_heads", 1536)
+    ),
+    Case("hidden-not-divisible", None, config(), cases.llama(num_attention_heads=1)),
+]
 SEVERITIES = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from toolkit.config.schema.engine import EngineName
 from toolkit.config.schema.verbs import DeploymentConfig
 from toolkit.planning.extra_arguments import given, value_of
 from toolkit.planning.plan import Severity
@@ -66,7 +67,25 @@ def offload_recurrent_state(context: Context) -> Iterator[Problem]:
         )
 
 
+def offload_on_cpu(context: Context) -> Iterator[Problem]:
+    """What leaves a GPU goes to the machine's memory, where the CPU engine's cache already is."""
+    engine = context.config.engine
+    if engine.name is EngineName.cpu and value_of(engine.extra_arguments, OFFLOADING[0]) is not None:
+        yield Problem(
+            "engine.extra_arguments",
+            f"the CPU engine ends at its start with {OFFLOADING[0]}",
+            f"leave {OFFLOADING[0]} out, and set limits.kv_cache_memory_bytes for a larger cache",
+        )
+
+
 RULES = (
+    Rule(
+        "offload-on-cpu",
+        "KV blocks are offloaded from GPUs alone",
+        Severity.refuse,
+        offload_on_cpu,
+        "vLLM 0.32 v1/kv_offload/cpu/spec.py",
+    ),
     Rule(
         "offload-moving-memory",
         "Offloaded KV blocks stay where they are",

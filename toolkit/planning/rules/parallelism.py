@@ -37,6 +37,20 @@ def _fitting(heads: int) -> Iterator[str]:
     return (str(count) for count in range(1, min(heads, MOST_RANKS) + 1) if heads % count == 0)
 
 
+def hidden_not_divisible(context: Context) -> Iterator[Problem]:
+    """Transformers refuses such a Llama, whatever its head_dim says."""
+    text = text_config(context.checkpoint.config)
+    hidden, heads = text.get("hidden_size"), text.get("num_attention_heads")
+    if text.get("model_type") != "llama" or not isinstance(hidden, int) or not isinstance(heads, int) or not heads:
+        return
+    if hidden % heads:
+        yield Problem(
+            "checkpoint",
+            f"a hidden size of {hidden:,} is no multiple of {heads} attention heads, which a Llama's must be",
+            "use the config.json that was published with the checkpoint",
+        )
+
+
 def kv_heads_not_divisible(context: Context) -> Iterator[Problem]:
     """KV heads are split evenly, or each is copied to the same number of ranks."""
     ranks = max(context.config.limits.tensor_parallel, 1)
@@ -70,6 +84,13 @@ def dcp_on_cpu(context: Context) -> Iterator[Problem]:
 
 
 RULES = (
+    Rule(
+        "hidden-not-divisible",
+        "A Llama's heads divide its hidden size",
+        Severity.refuse,
+        hidden_not_divisible,
+        "transformers 5.19 models/llama/configuration_llama.py: validate_architecture",
+    ),
     Rule(
         "heads-not-divisible",
         "Attention heads divide over the ranks",

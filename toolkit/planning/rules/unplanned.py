@@ -16,6 +16,11 @@ WHOLE_PROMPTS = "--no-enable-chunked-prefill"
 REPLICAS = ("--data-parallel-size", "-dp")
 STAGES = ("--pipeline-parallel-size", "-pp")
 FORMAT = ("--quantization", "-q")
+TOKENIZER = "--tokenizer-mode"
+TOKENIZERS = (
+    "auto", "cohere", "deepseek_v32", "deepseek_v4", "deepseek_v41", "hf", "inkling", "kimi_audio", "kimi_k3",
+    "mistral",
+)  # fmt: skip
 OTHER_TASKS = {"--runner": ("auto", "generate"), "--convert": ("auto", "none")}
 """What these arguments may say of a server that answers chats."""
 
@@ -87,7 +92,25 @@ def no_chat_server(context: Context) -> Iterator[Problem]:
             yield Problem(WHERE, f"{name}={asked} makes a server that answers no chat", f"leave {name} out")
 
 
+def tokenizer_unknown(context: Context) -> Iterator[Problem]:
+    """The engine has a few ways of reading a tokenizer's files, and other releases had others."""
+    asked = value_of(context.config.engine.extra_arguments, TOKENIZER)
+    if asked is not None and asked not in TOKENIZERS:
+        yield Problem(
+            WHERE,
+            f"vLLM {context.config.engine.version} has no {TOKENIZER}={asked}",
+            f"use {' or '.join(TOKENIZERS)}, or leave it out",
+        )
+
+
 RULES = (
+    Rule(
+        "tokenizer-unknown",
+        "The engine knows the tokenizer's mode",
+        Severity.refuse,
+        tokenizer_unknown,
+        "vLLM 0.32 tokenizers/registry.py: _VLLM_TOKENIZERS",
+    ),
     Rule(
         "argument-unknown",
         "The engine knows every argument",
