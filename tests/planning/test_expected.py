@@ -31,7 +31,8 @@ def test_a_v100_deployment():
 @pytest.mark.parametrize(
     ("kv", "flags", "attention"),
     [
-        ("float16", cases.AVX512, "CPUAttentionBackendImpl"),
+        ("float16", cases.AVX512, "CpuRoundedAttentionImpl"),
+        ("float16", frozenset(), "CpuFp8AttentionImpl"),
         ("fp8_e4m3", cases.AVX512, "CpuRoundedAttentionImpl"),
         ("fp8_e4m3", frozenset(), "CpuFp8AttentionImpl"),
     ],

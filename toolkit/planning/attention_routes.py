@@ -14,13 +14,8 @@ VOLTA_CPU_WRITE = "volta_cpu_write"
 VOLTA_CPU_FP8 = "volta_cpu_fp8"
 """Our plugin's attention in torch operators, which needs no special instructions."""
 
-CPU_IMPLEMENTATIONS = {
-    UPSTREAM: "CPUAttentionBackendImpl",
-    VOLTA_CPU_WRITE: "CpuRoundedAttentionImpl",
-    VOLTA_CPU_FP8: "CpuFp8AttentionImpl",
-}
-"""The class that computes each route's attention."""
 V100_IMPLEMENTATION = "VoltaTritonImpl"
+"""The class that computes attention on SM70."""
 
 AVX512_FLAGS = frozenset({"avx512f", "avx512vl", "avx512bw", "avx512dq"})
 """What torch means by AVX-512, by the kernel's names."""
@@ -37,6 +32,11 @@ def route(kv_cache_dtype: str, cpu_flags: Collection[str]) -> str:
     if kv_cache_dtype not in FP8_DTYPES:
         return UPSTREAM
     return VOLTA_CPU_WRITE if upstream_reads_fp8(cpu_flags) else VOLTA_CPU_FP8
+
+
+def cpu_implementation(cpu_flags: Collection[str]) -> str:
+    """The class of our plugin's that a layer has on a CPU, whatever its cache: without FP8 it does as upstream does."""
+    return "CpuRoundedAttentionImpl" if upstream_reads_fp8(cpu_flags) else "CpuFp8AttentionImpl"
 
 
 def describe(kv_cache_dtype: str, cpu_flags: Collection[str]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from toolkit.config.schema.engine import EngineName
 from toolkit.config.schema.verbs import DeploymentConfig
 from toolkit.machine.facts import Interpreter, MachineFacts
-from toolkit.planning.attention_routes import CPU_IMPLEMENTATIONS, V100_IMPLEMENTATION, route
+from toolkit.planning.attention_routes import V100_IMPLEMENTATION, cpu_implementation
 from toolkit.planning.command import kv_cache_dtype
 from toolkit.planning.extra_arguments import value_of
 from toolkit.planning.graphs import Graphs, expected_graphs
@@ -92,7 +92,7 @@ def expected_workers(
         kv_blocks=kv_blocks,
         switches=dict(switches),
         kv_dtype=dtype,
-        attention=_attention(config, machine, dtype, model),
+        attention=_attention(config, machine, model),
     )
 
 
@@ -105,18 +105,12 @@ def _versions(config: DeploymentConfig, found: Interpreter | None) -> dict[str, 
     return {name: version.partition("+")[0] for name, version in sorted(versions.items())}
 
 
-def _attention(
-    config: DeploymentConfig, machine: MachineFacts, dtype: str | None, model: Mapping[str, Any]
-) -> str | None:
+def _attention(config: DeploymentConfig, machine: MachineFacts, model: Mapping[str, Any]) -> str | None:
     """The class of plain attention; latent attention has others, which are left out."""
     text = model.get("text_config")
     latent = "kv_lora_rank" in model or (isinstance(text, Mapping) and "kv_lora_rank" in text)
-    if (
-        latent
-        or dtype is None
-        or any(each.startswith(("--attention-", "-ac")) for each in config.engine.extra_arguments)
-    ):
+    if latent or any(each.startswith(("--attention-", "-ac")) for each in config.engine.extra_arguments):
         return None
     if config.engine.name is EngineName.v100:
         return V100_IMPLEMENTATION
-    return CPU_IMPLEMENTATIONS[route(dtype, machine.cpu_flags)]
+    return cpu_implementation(machine.cpu_flags)
