@@ -102,4 +102,5 @@ def test_a_compiled_cpu_engine_captures_nothing():
     ],
 )
 def test_captured_sizes_by_upstreams_rule(seqs, tokens, sizes):
-    assert capture_sizes(seqs, tokens) == tuple(sorted(sizes))
+    made = cases.on_v100(limits__max_num_seqs=seqs, limits__max_num_batched_tokens=tokens)
+    assert capture_sizes(made) == tuple(sorted(sizes))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from toolkit.config.schema.engine import EngineName
 from toolkit.config.schema.verbs import DeploymentConfig
-from toolkit.planning.extra_arguments import LARGEST_GRAPH
+from toolkit.planning.extra_arguments import LARGEST_GRAPH, graph_sizes, value_of
 
 DECIDES = (
     "--compilation-config", "-cc", "-O", "--optimization-level", "--cudagraph", "--max-cudagraph", "--performance-mode",
@@ -34,7 +34,7 @@ def expected_graphs(config: DeploymentConfig) -> Graphs:
 
     Drafts add sizes of their own, which are left out here.
     """
-    engine, limits = config.engine, config.limits
+    engine = config.engine
     if any(argument.startswith(DECIDES) for argument in engine.extra_arguments):
         return Graphs()
     if not engine.compile:
@@ -42,21 +42,32 @@ def expected_graphs(config: DeploymentConfig) -> Graphs:
     if engine.name is EngineName.cpu:
         return Graphs("DYNAMO_TRACE_ONCE", "NONE", ())
     drafts = config.speculative.method != "none"
-    sizes = None if drafts else capture_sizes(limits.max_num_seqs, limits.max_num_batched_tokens)
-    return Graphs("VLLM_COMPILE", "FULL_AND_PIECEWISE", sizes)
+    return Graphs("VLLM_COMPILE", "FULL_AND_PIECEWISE", None if drafts else capture_sizes(config))
 
 
-def capture_sizes(max_num_seqs: int, max_num_batched_tokens: int) -> tuple[int, ...]:
-    """Tokens of each graph that is captured where every request decodes one token in a step."""
-    ceiling = min(2 * max_num_seqs, LARGEST_GRAPH)
-    sizes = set(_strides(min(ceiling, max_num_batched_tokens)))
-    if max_num_batched_tokens <= ceiling:
-        sizes.add(max_num_batched_tokens)
-    if max_num_seqs <= min(ceiling, max_num_batched_tokens):
-        sizes.add(max_num_seqs)
+def capture_sizes(config: DeploymentConfig) -> tuple[int, ...]:
+    """Rows of the graphs for any step, ascending, as vLLM 0.32 chooses them (config/vllm.py, _set_cudagraph_sizes)."""
+    arguments, limits = config.engine.extra_arguments, config.limits
+    rows, told = limits.max_num_batched_tokens, value_of(arguments, "--max-cudagraph-capture-size")
+    listed = graph_sizes(arguments)
+    if listed:
+        return tuple(sorted({size for size in listed if size <= rows}))
+    query = 1 + config.speculative.tokens
+    asked = int(told) if told is not None and told.isdecimal() else None
+    most = min(rows, asked if asked is not None else min(2 * limits.max_num_seqs * query, LARGEST_GRAPH))
+    sizes = set(_strides(most))
+    if rows <= most:
+        sizes.add(rows)
+    if asked is None:
+        widest = min(limits.max_num_seqs, LARGEST_GRAPH)
+        requests = {*_strides(widest), widest}
+        uniform = {count * query for count in requests} if query > 1 else {limits.max_num_seqs}
+        sizes |= {size for size in uniform if size <= most}
     return tuple(sorted(sizes))
 
 
 def _strides(most: int) -> Iterator[int]:
-    grid: Sequence[int] = (1, 2, 4, *range(8, 256, 8), *range(256, most + 1, 16))
-    yield from (size for size in grid if size <= most)
+    """1, 2, 4, every 8th up to 256, and then every 16th."""
+    yield from (size for size in (1, 2, 4) if size <= most)
+    yield from range(8, min(most + 1, 256), 8)
+    yield from range(256, most + 1, 16)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from toolkit.counted import counted
 from toolkit.planning.expected import ExpectedWorkers
 from toolkit.planning.plan import Finding, Severity
 from toolkit.planning.worker_report import DRAFT_MODEL, AttentionLayer, Runtime, WorkerReport, layer_key
@@ -46,7 +47,7 @@ def differences(reports: Sequence[WorkerReport], planned: ExpectedWorkers) -> tu
 def _count(reports: Sequence[WorkerReport], planned: ExpectedWorkers) -> Iterator[Finding]:
     ranks = {report.rank for report in reports}
     if planned.count is not None and reports and len(ranks) != planned.count:
-        said = f"{_workers(len(ranks))} reported, and {planned.count} were planned, one for each rank"
+        said = f"{counted(len(ranks), 'worker')} reported, and {planned.count} were planned, one for each rank"
         yield Finding("workers-count", Severity.refuse, "workers", said, LOG)
 
 
@@ -124,7 +125,3 @@ def _layers(layers: Sequence[AttentionLayer], planned: ExpectedWorkers) -> Itera
 def _drafts(name: str) -> bool:
     key = layer_key(name)
     return key is not None and key.draft
-
-
-def _workers(count: int) -> str:
-    return "1 worker" if count == 1 else f"{count} workers"

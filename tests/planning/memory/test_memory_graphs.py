@@ -13,8 +13,9 @@ from toolkit.config.schema.engine import EngineName
 from toolkit.config.schema.verbs import DeploymentConfig
 from toolkit.planning.geometry import read_geometry
 from toolkit.planning.geometry.shards import rank_of
+from toolkit.planning.graphs import capture_sizes
 from toolkit.planning.memory import plan_budget
-from toolkit.planning.memory.graphs import capture_sizes, decode_sizes, graphs_term
+from toolkit.planning.memory.graphs import decode_sizes, graphs_term
 
 LLAMA_1B = {
     "architectures": ["LlamaForCausalLM"],

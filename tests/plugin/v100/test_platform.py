@@ -11,6 +11,8 @@ import pytest
 
 from toolkit import __version__
 from toolkit.config.schema.engine import EngineName
+from toolkit.config.schema.limits import LimitsConfig
+from toolkit.config.schema.verbs import DeploymentConfig
 from toolkit.planning.capacity.caches import FullCache
 from toolkit.planning.capacity.engines import TRAITS
 from toolkit.planning.graphs import capture_sizes
@@ -20,6 +22,7 @@ from .conftest import LLAMA, MODELS, Run, last_json
 
 ACTIVE, REFUSED = "toolkit.plugin.platform.v100.V100Platform", "toolkit.plugin.platform.refused.RefusedPlatform"
 V100 = {"VOLTA_PLATFORM": "v100"}
+STEP = {"max_num_seqs": 48, "max_num_batched_tokens": 2048}
 MIXED = {"VOLTA_TEST_GPUS": "7.0,9.0"}
 # settings → outcome, what the sentence holds, capabilities that are seen
 CASES: list[tuple[dict[str, str], str, str, list[list[int]]]] = [
@@ -166,7 +169,7 @@ def test_what_vllm_makes_of_a_model(report: dict[str, Any], model: str, kv: str)
     assert found["dtype"] == "torch.float16"  # cast from bfloat16 and from float32
     assert found["backend"] == "toolkit.plugin.attention.triton.VoltaTritonBackend"
     assert (found["mode"], found["graphs"], found["kv"]) == ("VLLM_COMPILE", "FULL_AND_PIECEWISE", kv)
-    assert tuple(found["sizes"]) == capture_sizes(48, 2048)
+    assert tuple(found["sizes"]) == capture_sizes(DeploymentConfig(limits=LimitsConfig(**STEP)))
     assert found["sizes"][-1] >= 48  # every decode batch of max_num_seqs=48 replays a graph
     heads, size, traits = config["num_key_value_heads"], config["head_dim"], TRAITS[EngineName.v100]
     planned = FullCache(traits.default_block, heads, size, size, {"auto": "float16"}.get(kv, kv))

@@ -1,14 +1,13 @@
-"""CUDA graphs: which ones the engine captures, and what they take."""
+"""What CUDA graphs take."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from toolkit.config.schema.verbs import DeploymentConfig
 from toolkit.planning.budget import Term
-from toolkit.planning.extra_arguments import LARGEST_GRAPH, given, graph_sizes, value_of
+from toolkit.planning.extra_arguments import given
 from toolkit.planning.geometry.model import ModelGeometry
 from toolkit.planning.geometry.shards import Rank, round_up
+from toolkit.planning.graphs import capture_sizes
 from toolkit.planning.memory.workspaces import activations
 
 LAYER_BYTES = 400_000
@@ -16,27 +15,6 @@ LAYER_BYTES = 400_000
 50780: a graph of a hybrid of 64 layers took 24 MiB, 393 kB each."""
 MARGIN = 1.0
 """Drivers below 550 took 3.4 times as much (vllm issue 5517), and drafts have graphs of their own."""
-
-
-def capture_sizes(config: DeploymentConfig) -> tuple[int, ...]:
-    """Rows of the graphs for any step, ascending, as vLLM 0.32 chooses them (config/vllm.py, _set_cudagraph_sizes)."""
-    arguments, limits = config.engine.extra_arguments, config.limits
-    rows, told = limits.max_num_batched_tokens, value_of(arguments, "--max-cudagraph-capture-size")
-    listed = graph_sizes(arguments)
-    if listed:
-        return tuple(sorted({size for size in listed if size <= rows}))
-    query = 1 + config.speculative.tokens
-    asked = int(told) if told is not None and told.isdecimal() else None
-    most = min(rows, asked if asked is not None else min(2 * limits.max_num_seqs * query, LARGEST_GRAPH))
-    sizes = set(_strides(most))
-    if rows <= most:
-        sizes.add(rows)
-    if asked is None:
-        widest = min(limits.max_num_seqs, LARGEST_GRAPH)
-        requests = {*_strides(widest), widest}
-        uniform = {count * query for count in requests} if query > 1 else {limits.max_num_seqs}
-        sizes |= {size for size in uniform if size <= most}
-    return tuple(sorted(sizes))
 
 
 def decode_sizes(config: DeploymentConfig, sizes: tuple[int, ...]) -> tuple[int, ...]:
@@ -63,10 +41,3 @@ def graphs_term(config: DeploymentConfig, geometry: ModelGeometry, rank: Rank, e
     pool = activations(geometry, rank, sizes[-1], element_bytes, decode=True) if sizes else 0
     source = f"{len(sizes)} piecewise and {len(whole)} full graphs x layers x 0.4 MB, and the largest one's tensors"
     return Term("CUDA graphs", nodes + pool, source, MARGIN)
-
-
-def _strides(most: int) -> Iterator[int]:
-    """1, 2, 4, every 8th up to 256, and then every 16th."""
-    yield from (size for size in (1, 2, 4) if size <= most)
-    yield from range(8, min(most + 1, 256), 8)
-    yield from range(256, most + 1, 16)
