@@ -141,4 +141,34 @@ CASES += [
     ),
     Case("hidden-not-divisible", None, config(), cases.llama(num_attention_heads=1)),
 ]
+CASES += [
+    *(
+        breaks(
+            "proof-prevented",
+            f"--logprobs-mode={mode} gives no log-probabilities, by which serve tells an answer from noise",
+            "leave --logprobs-mode out",
+            given("--logprobs-mode", mode),
+        )
+        for mode in ("raw_logits", "processed_logits")
+    ),
+    *(
+        breaks(
+            "proof-prevented",
+            "serve asks its server over plain HTTP",
+            "leave --ssl-... out, and put a proxy in front of the server",
+            given(f"--ssl-{name}=/file"),
+        )
+        for name in ("keyfile", "certfile")
+    ),
+    *(Case("proof-prevented", None, given(f"--logprobs-mode={kind}_logprobs")) for kind in ("raw", "processed")),
+    Case("proof-prevented", None, config()),
+    breaks(
+        "sleep-on-cpu",
+        "the CPU engine ends at its start with --enable-sleep-mode",
+        "leave --enable-sleep-mode out",
+        given("--enable-sleep-mode"),
+    ),
+    Case("sleep-on-cpu", None, given("--enable-sleep-mode", made=on_v100), machine=cases.gpu_machine()),
+    Case("sleep-on-cpu", None, config()),
+]
 SEVERITIES = {}

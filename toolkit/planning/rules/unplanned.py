@@ -16,6 +16,8 @@ WHOLE_PROMPTS = "--no-enable-chunked-prefill"
 REPLICAS = ("--data-parallel-size", "-dp")
 STAGES = ("--pipeline-parallel-size", "-pp")
 FORMAT = ("--quantization", "-q")
+SLEEP, LOGPROBS = "--enable-sleep-mode", "--logprobs-mode"
+ENCRYPTED = ("--ssl-keyfile", "--ssl-certfile")
 TOKENIZER = "--tokenizer-mode"
 TOKENIZERS = (
     "auto", "cohere", "deepseek_v32", "deepseek_v4", "deepseek_v41", "hf", "inkling", "kimi_audio", "kimi_k3",
@@ -92,6 +94,31 @@ def no_chat_server(context: Context) -> Iterator[Problem]:
             yield Problem(WHERE, f"{name}={asked} makes a server that answers no chat", f"leave {name} out")
 
 
+def proof_prevented(context: Context) -> Iterator[Problem]:
+    """Serve asks a question over plain HTTP, and looks at the log-probabilities of the answer."""
+    arguments = context.config.engine.extra_arguments
+    mode = value_of(arguments, LOGPROBS)
+    if mode is not None and not mode.endswith("logprobs"):
+        yield Problem(
+            WHERE,
+            f"{LOGPROBS}={mode} gives no log-probabilities, by which serve tells an answer from noise",
+            f"leave {LOGPROBS} out",
+        )
+    if given(arguments, *ENCRYPTED):
+        yield Problem(
+            WHERE,
+            "serve asks its server over plain HTTP",
+            "leave --ssl-... out, and put a proxy in front of the server",
+        )
+
+
+def sleep_on_cpu(context: Context) -> Iterator[Problem]:
+    """The CPU engine's platform has no sleep mode."""
+    engine = context.config.engine
+    if engine.name is EngineName.cpu and given(engine.extra_arguments, SLEEP):
+        yield Problem(WHERE, f"the CPU engine ends at its start with {SLEEP}", f"leave {SLEEP} out")
+
+
 def tokenizer_unknown(context: Context) -> Iterator[Problem]:
     """The engine has a few ways of reading a tokenizer's files, and other releases had others."""
     asked = value_of(context.config.engine.extra_arguments, TOKENIZER)
@@ -104,6 +131,14 @@ def tokenizer_unknown(context: Context) -> Iterator[Problem]:
 
 
 RULES = (
+    Rule("proof-prevented", "The server can prove itself", Severity.refuse, proof_prevented, "docs/serve.md"),
+    Rule(
+        "sleep-on-cpu",
+        "Sleep mode is asked of GPUs alone",
+        Severity.refuse,
+        sleep_on_cpu,
+        "vLLM 0.32 config/model.py: enable_sleep_mode",
+    ),
     Rule(
         "tokenizer-unknown",
         "The engine knows the tokenizer's mode",
