@@ -10,11 +10,15 @@ from toolkit.planning.geometry.shards import Rank, round_up
 from toolkit.planning.graphs import capture_sizes
 from toolkit.planning.memory.workspaces import activations
 
-LAYER_BYTES = 400_000
-"""A graph's nodes for one layer. vllm pull request 11349: 35 graphs of 16 layers took 0.21 GiB, 403 kB each; issue
-50780: a graph of a hybrid of 64 layers took 24 MiB, 393 kB each."""
+FIRST_BYTES = 70 * 2**20
+"""What the first graphs bring, whatever they hold: an H200 with driver 580 (docs/evidence/gpu_memory_h200.json)."""
+LAYER_BYTES = 220_000
+"""A graph's nodes for one layer: 82 of the 2.7 kB that a kernel took there."""
 MARGIN = 1.0
-"""Drivers below 550 took 3.4 times as much (vllm issue 5517), and drafts have graphs of their own."""
+"""vllm pull request 11349: 35 graphs of 16 layers took 0.21 GiB; issue 50780: a graph of 64 layers takes 24 MiB.
+
+Drivers below 550 took 3.4 times as much (vllm issue 5517). Drafts have graphs of their own.
+"""
 
 
 def decode_sizes(config: DeploymentConfig, sizes: tuple[int, ...]) -> tuple[int, ...]:
@@ -37,7 +41,7 @@ def graphs_term(config: DeploymentConfig, geometry: ModelGeometry, rank: Rank, e
     captures = config.engine.compile and not given(config.engine.extra_arguments, "--enforce-eager")
     sizes = capture_sizes(config) if captures else ()
     whole = decode_sizes(config, sizes)
-    nodes = (len(sizes) + len(whole)) * len(geometry.layers) * LAYER_BYTES
+    nodes = (len(sizes) + len(whole)) * len(geometry.layers) * LAYER_BYTES + (FIRST_BYTES if sizes else 0)
     pool = activations(geometry, rank, sizes[-1], element_bytes, decode=True) if sizes else 0
-    source = f"{len(sizes)} piecewise and {len(whole)} full graphs x layers x 0.4 MB, and the largest one's tensors"
+    source = f"{len(sizes)} piecewise and {len(whole)} full graphs x layers x 0.22 MB, 70 MiB, the largest's tensors"
     return Term("CUDA graphs", nodes + pool, source, MARGIN)
