@@ -17,15 +17,30 @@ from vllm.entrypoints.launchers.cli_args import make_arg_parser
 from vllm.utils.argparse_utils import FlexibleArgumentParser
 parser = make_arg_parser(FlexibleArgumentParser())
 print("names:", *(option for action in parser._actions for option in action.option_strings))
+print("alike:", *("=".join(action.option_strings) for action in parser._actions))
 """
 LEFT_TO_THE_USER = {"--generation-config", "--seed"}
 """What the plan writes and an argument may overrule without changing a size or a route."""
 
 
-def test_the_names_are_upstreams():
+@pytest.fixture(scope="module")
+def upstream():
+    """What vLLM's parser says, by the first word of a line."""
     pytest.importorskip("vllm")
     done = subprocess.run([sys.executable, "-c", PRINTED], capture_output=True, text=True, check=True)
-    names = next(line for line in done.stdout.splitlines() if line.startswith("names:")).split()[1:]
+    lines = (line.split() for line in done.stdout.splitlines() if line.startswith(("names:", "alike:")))
+    return {first: others for first, *others in lines}
+
+
+def test_a_short_name_overrules_what_its_long_one_does(upstream):
+    alike = [set(options.split("=")) for options in upstream["alike:"]]
+    for short in (name for name in PLANNED if not name.startswith("--")):
+        (options,) = (options for options in alike if short in options)
+        assert {PLANNED.get(option) for option in options} == {PLANNED[short]}
+
+
+def test_the_names_are_upstreams(upstream):
+    names = upstream["names:"]
     long = {name.removeprefix("--") for name in names if name.startswith("--")}
     assert {name for name in long if name.removeprefix("no-") not in long} == set()
     assert {name for name in long if not name.startswith("no-")} == NAMES

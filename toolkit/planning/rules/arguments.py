@@ -21,7 +21,7 @@ PLANNED = {
     "--tensor-parallel-size": "limits.tensor_parallel", "-tp": "limits.tensor_parallel",
     "--decode-context-parallel-size": "dcp.size", "-dcp": "dcp.size",
     "--dcp-kv-cache-interleave-size": "dcp.interleave", "--speculative-config": "speculative",
-    "-sc": "speculative", "--additional-config": "switches", "-ac": "switches", "--worker-cls": "engine.name",
+    "-sc": "speculative", "--additional-config": "switches", "--worker-cls": "engine.name",
     "--enforce-eager": "engine.compile", "--no-enforce-eager": "engine.compile",
     "--engram-config": "limits.ngram_embedding", "--api-key": "server.api_key_file", "--uds": "server.host",
 }  # fmt: skip
