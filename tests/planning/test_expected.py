@@ -59,9 +59,11 @@ def test_without_the_interpreter_only_vllm_is_known_and_the_reason_is_kept():
     ("argument", "unknown"),
     [
         ("--pipeline-parallel-size=2", "count"),
+        ("--pipeline_parallel_size=2", "count"),
         ("-dp", "count"),
         ("--kv-cache-dtype=auto", "kv_dtype"),
         ("--attention-backend=X", "attention"),
+        ("--attention_backend=X", "attention"),
     ],
 )
 def test_what_appended_arguments_decide_is_left_out(argument, unknown):
@@ -75,7 +77,8 @@ def test_latent_attention_has_classes_of_its_own():
 
 
 @pytest.mark.parametrize(
-    "argument", ["-O3", "--compilation-config={}", "-cc.mode=0", "--cudagraph-capture-sizes", "--enforce-eager"]
+    "argument",
+    ["-O3", "--compilation-config={}", "-cc.mode=0", "--cudagraph-capture-sizes", "--enforce-eager", "--enforce_eager"],
 )
 def test_graphs_that_arguments_decide_are_left_out(argument):
     assert expected_graphs(cases.config(**{EXTRA: [argument]})) == Graphs()

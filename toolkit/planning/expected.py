@@ -11,7 +11,7 @@ from toolkit.config.schema.verbs import DeploymentConfig
 from toolkit.machine.facts import Interpreter, MachineFacts
 from toolkit.planning.attention_routes import V100_IMPLEMENTATION, cpu_implementation
 from toolkit.planning.command import kv_cache_dtype
-from toolkit.planning.extra_arguments import value_of
+from toolkit.planning.extra_arguments import begins, value_of
 from toolkit.planning.graphs import Graphs, expected_graphs
 
 PLATFORMS: Mapping[EngineName, str] = {
@@ -25,6 +25,8 @@ RANKS = (
     "--prefill-context-parallel-size", "-pcp", "--nnodes",
 )  # fmt: skip
 """How arguments begin that make other workers than the plan's."""
+ATTENTION = ("--attention-", "-ac")
+"""How those begin that choose another class of attention."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ def expected_workers(
     found, extra = machine.interpreter, config.engine.extra_arguments
     silence = machine.unread.get("interpreter", "nobody asked the interpreter where it imports from")
     imports = ImportFolders(found.standard, found.packages, found.added, found.toolkit) if found is not None else None
-    ranks_elsewhere = any(argument.startswith(RANKS) for argument in extra)
+    ranks_elsewhere = begins(extra, RANKS)
     dtype = None if value_of(extra, "--kv-cache-dtype") else kv_cache_dtype(config)
     return ExpectedWorkers(
         engine=config.engine.name.value,
@@ -109,7 +111,7 @@ def _attention(config: DeploymentConfig, machine: MachineFacts, model: Mapping[s
     """The class of plain attention; latent attention has others, which are left out."""
     text = model.get("text_config")
     latent = "kv_lora_rank" in model or (isinstance(text, Mapping) and "kv_lora_rank" in text)
-    if latent or any(each.startswith(("--attention-", "-ac")) for each in config.engine.extra_arguments):
+    if latent or begins(config.engine.extra_arguments, ATTENTION):
         return None
     if config.engine.name is EngineName.v100:
         return V100_IMPLEMENTATION

@@ -27,6 +27,11 @@ def given(arguments: Sequence[str], *names: str) -> bool:
     return any(canonical(argument) in names for argument in arguments)
 
 
+def begins(arguments: Sequence[str], beginnings: tuple[str, ...]) -> bool:
+    """Whether an argument, spelled as vLLM does, begins in one of these ways."""
+    return any((canonical(argument) or argument).startswith(beginnings) for argument in arguments)
+
+
 def graph_sizes(arguments: Sequence[str]) -> tuple[int, ...]:
     """Rows of the captured graphs that the arguments list; empty where the engine chooses them."""
     sizes = _object(value_of(arguments, "--compilation-config", "-cc")).get("cudagraph_capture_sizes")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from toolkit.config.schema.engine import EngineName
 from toolkit.config.schema.verbs import DeploymentConfig
-from toolkit.planning.extra_arguments import LARGEST_GRAPH, graph_sizes, value_of
+from toolkit.planning.extra_arguments import LARGEST_GRAPH, begins, graph_sizes, value_of
 
 DECIDES = (
     "--compilation-config", "-cc", "-O", "--optimization-level", "--cudagraph", "--max-cudagraph", "--performance-mode",
@@ -35,7 +35,7 @@ def expected_graphs(config: DeploymentConfig) -> Graphs:
     Drafts add sizes of their own, which are left out here.
     """
     engine = config.engine
-    if any(argument.startswith(DECIDES) for argument in engine.extra_arguments):
+    if begins(engine.extra_arguments, DECIDES):
         return Graphs()
     if not engine.compile:
         return Graphs("NONE", "NONE", ())
