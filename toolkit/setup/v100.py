@@ -11,6 +11,14 @@ from pathlib import Path
 ARCHITECTURE = "sm_70"
 NCCL = "nvidia/nccl/lib/libnccl.so.2"
 PTXAS = "triton/backends/nvidia/bin/ptxas"
+# CUDA 12's wheels end in -cu12; the same names without a suffix came with CUDA 13, in versions of their own.
+CUDA_13 = frozenset(
+    f"nvidia-{name}"
+    for name in (
+        "cublas", "cuda-cupti", "cuda-nvrtc", "cuda-runtime", "cufft", "cufile", "curand", "cusolver", "cusparse",
+        "nvjitlink", "nvtx",
+    )
+)  # fmt: skip
 REINSTALL = "remove the environment and install it again"
 
 
@@ -43,7 +51,7 @@ def cuda_13(packages: Path) -> Iterator[str]:
     for name, version in sorted(
         (each.metadata["Name"] or "", each.version) for each in distributions(path=[str(packages)])
     ):
-        if name.endswith("-cu13") or (name.startswith("nvidia-cu") and "-cu1" not in name and version >= "13."):
+        if name.endswith("-cu13") or name in CUDA_13:
             yield f"{name} {version} is of CUDA 13, which has no code for {ARCHITECTURE}: pip uninstall {name}"
     for folder in sorted((packages / "nvidia").glob("cu13*")):
         yield f"{folder} is of CUDA 13, which has no code for {ARCHITECTURE}: remove it"
