@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 
 from toolkit.planning.geometry.model import ModelGeometry
@@ -14,6 +13,9 @@ from toolkit.planning.rules.rule import Context, Problem, Rule
 FEWEST_BITS = {True: 8, False: 4}
 """Bits in which a weight is stored at the least, by whether the checkpoint is unquantised."""
 SHOWN = 3
+MOST_DIGITS = 10
+BESIDE = ("visual", "vision", "audio", "mtp")
+"""Parts of names of what has layers of its own beside the language model's."""
 
 
 def weights_incomplete(context: Context) -> Iterator[Problem]:
@@ -39,10 +41,15 @@ def weights_incomplete(context: Context) -> Iterator[Problem]:
 
 def layer_numbers(names: Iterable[str]) -> Iterator[int]:
     """The numbers of the language model's layers that tensors belong to."""
-    for name in names:
-        match = re.match(r"(?!.*(?:visual|vision|audio|mtp)).*?\blayers\.(\d{1,9})\.", name)
-        if match:
-            yield int(match[1])
+    for head, number in {_layer_of(name) for name in names}:
+        if number.isdecimal() and len(number) < MOST_DIGITS and not any(part in head for part in BESIDE):
+            yield int(number)
+
+
+def _layer_of(name: str) -> tuple[str, str]:
+    """What stands before and behind `layers.` in a name, up to the next dot; a checkpoint has 300,000 names."""
+    head, _, rest = name.partition("layers.")
+    return head, rest.partition(".")[0]
 
 
 def least_bytes(geometry: ModelGeometry) -> int:
