@@ -17,6 +17,7 @@ from toolkit.machine import facts_file
 from toolkit.machine.chosen import recorded
 from toolkit.machine.examine import examine
 from toolkit.machine.facts import MachineFacts
+from toolkit.machine.interpreter import with_interpreter
 from toolkit.planning.diagnosis import diagnose, diagnose_for, diagnose_without_checkpoint
 from toolkit.planning.plan import Finding, Severity
 from toolkit.runs.packages import import_path
@@ -52,7 +53,8 @@ def facts_of(config: DoctorConfig) -> MachineFacts:
     if config.machine.facts_file is not None:
         return recorded(config.machine.facts_file)
     python = config.engine.python or sys.executable
-    return examine(python, import_path(python), [(config.server.host, config.server.port)])
+    facts = examine(python, import_path(python), [(config.server.host, config.server.port)])
+    return with_interpreter(facts, config.engine)
 
 
 def diagnosis(composed: Composed[DoctorConfig], facts: MachineFacts) -> tuple[Finding, ...]:

@@ -1,12 +1,11 @@
 """A doctor's look at this machine fills every fact that it says it looks at, or says why not."""
 
-import sys
 from dataclasses import fields
-from pathlib import Path
 
 import pytest
 
-from toolkit.machine.examine import examine
+from toolkit.config.schema.verbs import DoctorConfig
+from toolkit.doctor import facts_of
 from toolkit.machine.facts import MachineFacts
 
 NONE_IS_AN_ANSWER = {"driver", "driver_library", "docker", "visible_devices", "device_order"}
@@ -15,7 +14,7 @@ NONE_IS_AN_ANSWER = {"driver", "driver_library", "docker", "visible_devices", "d
 
 @pytest.fixture(scope="module")
 def facts():
-    return examine(sys.executable, [Path(folder) for folder in sys.path if folder])
+    return facts_of(DoctorConfig())
 
 
 @pytest.mark.parametrize("name", sorted({field.name for field in fields(MachineFacts)} - NONE_IS_AN_ANSWER))
