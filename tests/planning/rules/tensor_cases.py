@@ -26,7 +26,7 @@ def holding(size, layers, name="model.layers.{}.mlp.down_proj.weight", **changes
 
 
 def lacks(layers, checkpoint):
-    message = f"config.json has 4 layers, and no tensor is of {layers}"
+    message = f"config.json's number of layers is 4, and no tensor is of {layers}"
     return Case(RULE, ("checkpoint", message, FIX), cases.config(), checkpoint)
 
 

@@ -12,6 +12,7 @@ from toolkit.planning.rules.rule import Context, Problem, Rule, no_shapes, unkno
 
 BINDING = "VLLM_CPU_OMP_THREADS_BIND"
 FP8_RUN = 32
+"""Elements of a head that FP8 attention takes at a time."""
 BINDS_TO_NODES, BINDS_NOTHING = "auto", "nobind"
 
 

@@ -29,7 +29,9 @@ def weights_incomplete(context: Context) -> Iterator[Problem]:
     if numbers and absent:
         more = f" and {len(absent) - SHOWN} more" if len(absent) > SHOWN else ""
         named = f"{', '.join(absent[:SHOWN])}{more}"
-        yield Problem("checkpoint", f"config.json has {len(geometry.layers)} layers, and no tensor is of {named}", fix)
+        yield Problem(
+            "checkpoint", f"config.json's number of layers is {len(geometry.layers)}, and no tensor is of {named}", fix
+        )
     held, least = sum(tensor.num_bytes for tensor in facts.tensors.values()), least_bytes(geometry)
     if 2 * held < least:
         yield Problem(
