@@ -14,6 +14,7 @@ from toolkit.config.schema.checkpoint import SourceKind
 from toolkit.machine.extensions import extensions
 from toolkit.machine.facts import MachineFacts
 from toolkit.machine.guard import CannotReadError, read_all
+from toolkit.machine.interpreter import ask
 from toolkit.machine.members import members
 from toolkit.machine.native import native
 from toolkit.machine.probe import probe
@@ -41,6 +42,7 @@ def examine(python: str, folders: Sequence[Path], ports: Iterable[tuple[str, int
         "extensions": lambda: extensions(searched()),
         "members": lambda: members(searched()),
         "native": lambda: native(python),
+        "interpreter": lambda: ask(python),
     }
     readings = read_all(deep)
     unread = {name: reading.reason for name, reading in readings.items() if reading.reason is not None}

@@ -13,6 +13,7 @@ from toolkit.config.schema.engine import EngineConfig
 from toolkit.linux.ask import answer
 from toolkit.machine.decode import DecodeError, decode
 from toolkit.machine.facts import Interpreter, MachineFacts
+from toolkit.machine.guard import CannotReadError
 
 TIMEOUT_S = 30.0
 """A cold network disk may take many seconds."""
@@ -45,7 +46,7 @@ print(json.dumps({
 """
 
 
-class SilentInterpreterError(Exception):
+class SilentInterpreterError(CannotReadError):
     """An interpreter does not say what it is; the message says why, as a part of a sentence."""
 
 
