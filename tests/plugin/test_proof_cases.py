@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from transformers import AutoConfig
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "config"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "planning"))
@@ -18,11 +22,12 @@ from composing import compose
 from tests.gpu.serving import prove
 from tests.gpu.serving.cases import CASES, Case
 from tests.gpu.serving.families import DRAFTS
-from tests.gpu.serving.models import configuration
+from tests.gpu.serving.models import auto_class, configuration
 from tests.gpu.serving.one import Place
 from tests.gpu.serving.record import Record
 from tests.gpu.serving.server import WITHOUT_MULTICAST, overrides
 from tests.gpu.serving.stock import stock_argv
+from toolkit.checkpoint.facts import TensorFacts
 from toolkit.planning.make import make_plan
 from toolkit.planning.plan import Plan, Severity
 
@@ -40,8 +45,19 @@ def config_of(family: str) -> dict[str, Any]:
     return config if layers is None else {**config, "num_hidden_layers": layers}
 
 
+@cache
 def facts_of(family: str) -> Any:
-    return planning.facts(name=family, config=config_of(family), tensors=planning.tensors(mtp__fc__weight="F16"))
+    """The checkpoint's, with the tensors of transformers' model in float16, and the next-token head's projection."""
+    config = config_of(family)
+    known = AutoConfig.for_model(**config)
+    with torch.device("meta"):
+        shapes = {name: tuple(value.shape) for name, value in auto_class(known).from_config(known).state_dict().items()}
+    shapes["mtp.fc.weight"] = (1024, 2048)
+    tensors = {
+        name: TensorFacts(name, "F16", shape, 2 * math.prod(shape), "model.safetensors")
+        for name, shape in shapes.items()
+    }
+    return planning.facts(name=family, config=config, tensors=tensors)
 
 
 def plan_of(case: Case, jobs: int) -> Plan:
