@@ -126,7 +126,13 @@ print(json.dumps(sorted(name for name in set(sys.modules) - before if not name.s
     hidden = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, env=hidden)
     brought = [name for name in json.loads(done.stdout.splitlines()[-1]) if not name.startswith("toolkit.plugin")]
-    assert brought == ["toolkit", "toolkit.planning", "toolkit.planning.platform_demand"]
+    shared = [
+        "toolkit.machine",
+        "toolkit.machine.visible_devices",
+        "toolkit.planning",
+        "toolkit.planning.platform_demand",
+    ]
+    assert brought == ["toolkit", *shared]
 
 
 def test_vllm_finds_the_entry_point():
