@@ -88,7 +88,6 @@ def test_each_kernel_that_a_gpu_has_launched_is_compiled(compiled: dict[str, Any
     """What workers have reported of the proof on a GPU."""
     record = json.loads((ROOT / "docs/evidence/serving_h200.json").read_text(encoding="utf-8"))
     launched = {name for case in record["cases"] for name in case.get("triton_kernels", ())}
-    if not launched:
-        pytest.skip("the record is older than the workers' lists of kernels: run the proof again")
+    assert len(launched) > 40
     made = {row["kernel"] for row in compiled["rows"] if "error" not in row}
     assert sorted(launched - made) == []
