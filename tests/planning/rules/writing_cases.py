@@ -20,6 +20,12 @@ def keeps(use, fault, variable):
     return (use, f"the engine cannot keep any: {fault}", f"make it writable, or set {variable} to a folder that is")
 
 
+def moved(use, variable, made, faulty=True):
+    """The shell's folder says nothing of the engine's, be it writable or not."""
+    fact = f"the folder was looked for by the shell's {variable}, and the engine gets another or none"
+    return waits(RULE, use, fact, made, machine=gpus(**{use: READ_ONLY} if faulty else {}))
+
+
 COMPILES = keeps(COMPILED, READ_ONLY, "XDG_CACHE_HOME")
 CASES = [
     Case(RULE, COMPILES, on_v100(), machine=gpus(**{COMPILED: READ_ONLY})),
@@ -30,6 +36,12 @@ CASES = [
         config(),
         machine=gpus(**{TEMPORARY: "/tmp is no folder"}),
     ),
+    moved(COMPILED, "XDG_CACHE_HOME", on_v100(engine__environment={"XDG_CACHE_HOME": "/scratch"})),
+    moved(COMPILED, "HOME", on_v100(engine__environment={"HOME": "/scratch"})),
+    moved(COMPILED, "XDG_CACHE_HOME", on_v100(engine__inherit=["HOME", "TMPDIR"])),
+    moved(TEMPORARY, "TMPDIR", config(engine__environment={"TMPDIR": "/scratch"})),
+    moved(TEMPORARY, "TMPDIR", config(engine__environment={"TMPDIR": "/scratch"}), faulty=False),
+    moved(TEMPORARY, "TMPDIR", config(engine__inherit=["HOME"])),
     Case(RULE, None, on_v100(engine__environment=CACHES), machine=gpus(**{COMPILED: READ_ONLY})),
     Case(RULE, None, config(), machine=gpus(**{COMPILED: READ_ONLY})),
     Case(RULE, None, on_v100(), machine=gpus()),
