@@ -16,6 +16,7 @@ from toolkit.planning.rules.registry import ALL_RULES
 
 EXPECTED = {
     "v100_sxm2_32gb_x4": {"over-nodes"},
+    "v100_sxm2_32gb_x4_r580": {"over-nodes"},
     "v100_pcie_16gb_x2_no_p2p": {"peer-access-missing"},
     "mixed_cards": {"over-nodes", "device-order", "gpus-differ", "peer-access-missing"},
     "driver_too_old": {"over-nodes", "driver-too-old", "docker-without-gpu"},

@@ -16,7 +16,7 @@ from toolkit.machine.probe import probe
 
 LIBRARY = {
     "v100_sxm2_32gb_x4", "v100_pcie_16gb_x2_no_p2p", "mixed_cards", "driver_too_old", "cuda13_leftovers", "no_gpu",
-    "h200",
+    "h200", "v100_sxm2_32gb_x4_r580",
 }  # fmt: skip
 
 NEWER = ("links", "software", "extensions", "members", "native", "fetches_into", "unwritable")

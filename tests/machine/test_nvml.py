@@ -42,8 +42,11 @@ class Library:
     def nvmlDeviceGetUUID(self, handle):
         return f"GPU-{handle}"
 
-    def nvmlDeviceGetMemoryInfo(self, handle):
-        return SimpleNamespace(total=1000, free=1000 - handle)
+    nvmlMemory_v2 = 0x02000028  # noqa: N815 - the library's own name
+
+    def nvmlDeviceGetMemoryInfo(self, handle, version=None):
+        found = {"total": 1000, "free": 990 - handle}
+        return SimpleNamespace(**found if version is None else {**found, "reserved": 10})
 
     def nvmlDeviceGetCudaComputeCapability(self, handle):
         return 7, 0
@@ -72,8 +75,30 @@ def driver_there(monkeypatch, tmp_path):
     return install
 
 
-def gpu(index):
-    return Gpu(index, "Tesla V100-PCIE-16GB", f"GPU-{index}", (7, 0), 1000, 1000 - index)
+class OlderPackage(Library):
+    """Before it knew of the second version."""
+
+    def nvmlDeviceGetMemoryInfo(self, handle):
+        return SimpleNamespace(total=1000, free=990 - handle)
+
+
+class WithoutConstant(Library):
+    @property
+    def nvmlMemory_v2(self):
+        raise AttributeError
+
+
+class OlderDriver(Library):
+    """Before R510, of which the second version's function cannot be found."""
+
+    def nvmlDeviceGetMemoryInfo(self, handle, version=None):
+        if version is not None:
+            raise Library.NVMLError("Function Not Found")
+        return super().nvmlDeviceGetMemoryInfo(handle)
+
+
+def gpu(index, reserved=10):
+    return Gpu(index, "Tesla V100-PCIE-16GB", f"GPU-{index}", (7, 0), 1000, 990 - index, None, reserved)
 
 
 def test_two_gpus(driver_there):
@@ -82,6 +107,12 @@ def test_two_gpus(driver_there):
     assert board.gpus == (gpu(0), gpu(1))
     assert board.links == (Link(0, 1, "switch", True),)
     assert board.gpu_bytes == {7: 200, 8: 0, 9: 0}
+
+
+@pytest.mark.parametrize("library", [OlderPackage, WithoutConstant, OlderDriver])
+def test_a_library_that_does_not_say_what_the_driver_reserves(driver_there, library):
+    driver_there(library())
+    assert nvml.read_board().gpus == (gpu(0, None), gpu(1, None))
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,12 @@ def llama(**changes: Any) -> CheckpointFacts:
 
 
 def v100(index: int = 0, **changes: Any) -> Gpu:
-    usual = {"name": "Tesla V100-SXM2-32GB", "compute_capability": (7, 0), "memory_bytes": 34072428544}
+    usual = {
+        "name": "Tesla V100-SXM2-32GB",
+        "compute_capability": (7, 0),
+        "memory_bytes": 34072428544,
+        "reserved_bytes": 0,
+    }
     return Gpu(index=index, uuid=f"GPU-{index}", **{**usual, "free_bytes": 34_000_000_000, **changes})
 
 

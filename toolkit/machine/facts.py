@@ -23,9 +23,12 @@ class Gpu:
     uuid: str
     compute_capability: tuple[int, int]
     memory_bytes: int
+    """All of it, as NVML counts it; CUDA shows the engine what the driver has not reserved."""
     free_bytes: int
     numa_node: int | None = None
     """The memory node that it hangs on; None where the kernel does not say."""
+    reserved_bytes: int | None = None
+    """Of memory_bytes, what the driver keeps for itself; None where it does not say."""
 
 
 @dataclass(frozen=True)

@@ -46,11 +46,21 @@ def read_board() -> Board:
 
 
 def _gpu(nvml: Any, index: int, handle: Any) -> Gpu:
-    memory = nvml.nvmlDeviceGetMemoryInfo(handle)
+    memory, reserved = _memory(nvml, handle)
     major, minor = nvml.nvmlDeviceGetCudaComputeCapability(handle)
     name, uuid = nvml.nvmlDeviceGetName(handle), nvml.nvmlDeviceGetUUID(handle)
     node = _numa_node(str(nvml.nvmlDeviceGetPciInfo(handle).busId))
-    return Gpu(index, str(name), str(uuid), (int(major), int(minor)), int(memory.total), int(memory.free), node)
+    capability = (int(major), int(minor))
+    return Gpu(index, str(name), str(uuid), capability, int(memory.total), int(memory.free), node, reserved)
+
+
+def _memory(nvml: Any, handle: Any) -> tuple[Any, int | None]:
+    """Total and free bytes, and those that the driver reserves; None where driver (before R510) or package is older."""
+    try:
+        memory = nvml.nvmlDeviceGetMemoryInfo(handle, nvml.nvmlMemory_v2)
+        return memory, int(memory.reserved)
+    except (nvml.NVMLError, AttributeError, TypeError):
+        return nvml.nvmlDeviceGetMemoryInfo(handle), None
 
 
 def _numa_node(bus: str) -> int | None:

@@ -17,7 +17,11 @@ SHARE, CONTEXT = 30665185690, 319 * 2**20
 """Bytes of 0.9 of such a card, and of a context."""
 BEGUN = CONTEXT + 176 * 2**20
 """With the buffers of one NCCL communicator of two ranks."""
+TAKES_OF = "that are free the engine takes 0.31 GiB before"
+ENDS = "end what holds it, or set limits.gpu_memory_utilization=0.95"
 TAKES, SHARE_OPTION = "the engine takes", "limits.gpu_memory_utilization"
+NVML = 34359738368
+"""Bytes of the same card as NVML counts them since R510: 32768 MiB."""
 FACTS, SHAPELESS = cases.facts(), cases.facts(config={})
 
 
@@ -237,6 +241,20 @@ CASES = [
         ),
         on_v100(limits__gpu_memory_utilization=1.0, limits__tensor_parallel=1),
         machine=gpus(gpus=(v100(0, free_bytes=34072428544),)),
+    ),
+    *(
+        Case(
+            "gpu-memory-taken",
+            None if fits else ("GPU 0", f"{asked} GiB are asked for, and of the {free} GiB {TAKES_OF} it looks", ENDS),
+            on_v100(limits__gpu_memory_utilization=0.96, limits__tensor_parallel=1),
+            machine=gpus(gpus=(v100(memory_bytes=NVML, reserved_bytes=reserved, free_bytes=CONTEXT + left),)),
+        )
+        for reserved, asked, free, left, fits in (
+            (NVML - V100, "30.46", "30.77", -(-V100 * 96 // 100), True),
+            (NVML - V100, "30.46", "30.77", -(-V100 * 96 // 100) - 1, False),
+            (None, "30.11", "30.42", 32325641857, True),
+            (None, "30.11", "30.42", 32325641856, False),
+        )
     ),
     Case("gpu-memory-taken", None, on_v100(), machine=gpus(gpus=())),
     *(

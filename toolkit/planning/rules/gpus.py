@@ -22,6 +22,8 @@ CUDA_12_8_DRIVER: Version = (570, 26)
 LAST_WITH_VOLTA = 580
 """The last branch of the driver that supports compute capability 7.0."""
 SMALLEST_SHARED_MEMORY = 2**30
+RESERVED_PART = 50
+"""Of a GPU's memory, the part that the driver reserves at the most: one 70th of a 16 GB V100, one 120th of a 32 GB."""
 SAME_SIZE = 0.03
 """Share by which the memory of two cards of one kind may differ."""
 CURE = "set +engine.environment.NCCL_P2P_DISABLE=1 and add --disable-custom-all-reduce to engine.extra_arguments"
@@ -164,9 +166,10 @@ def gpu_memory_taken(context: Context) -> Iterator[Problem]:
     if context.geometry is not None:
         begun += nccl_term(context.config, context.geometry).bytes
     for gpu in ranks_gpus(context):
-        asked, free = math.ceil(gpu.memory_bytes * share), gpu.free_bytes - begun
+        shown = _shown_to_programs(gpu)
+        asked, free = math.ceil(shown * share), gpu.free_bytes - begun
         if free < asked:
-            fitting = math.floor(free / gpu.memory_bytes * 100) / 100
+            fitting = math.floor(free / shown * 100) / 100
             lower = f", or set limits.gpu_memory_utilization={fitting}" if fitting > 0 else ""
             yield Problem(
                 f"GPU {gpu.index}",
@@ -174,6 +177,12 @@ def gpu_memory_taken(context: Context) -> Iterator[Problem]:
                 f"engine takes {begun / 2**30:.2f} GiB before it looks",
                 f"end what holds it{lower}",
             )
+
+
+def _shown_to_programs(gpu: Gpu) -> int:
+    """Bytes that CUDA calls a GPU's memory; the least where the driver does not say how much it reserves."""
+    reserved = gpu.reserved_bytes
+    return gpu.memory_bytes - (gpu.memory_bytes // RESERVED_PART if reserved is None else reserved)
 
 
 def hardware_differs(context: Context) -> Iterator[Problem]:
