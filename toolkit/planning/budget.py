@@ -32,6 +32,8 @@ class Term:
     place: Place = Place.device
     locked: bool = False
     """Host memory that may not be paged out, which `ulimit -l` bounds for each process."""
+    estimate: bool = False
+    """It may as well be less, as it was not measured or is of another build: nothing is refused for its sake."""
     beside_share: bool = False
     """Taken before the engine looks how much of the GPU is free: beside the share that it then asks for, not in it."""
 
@@ -56,6 +58,10 @@ class Budget:
     def in_share(self) -> Budget:
         """The terms that the engine's share of the GPU has to hold."""
         return Budget(tuple(term for term in self.terms if not term.beside_share), self.unknown)
+
+    def certain(self) -> Budget:
+        """The terms that take at least their bytes."""
+        return Budget(tuple(term for term in self.terms if not term.estimate), self.unknown)
 
     def total(self, place: Place = Place.device) -> int:
         """Bytes of all terms in one memory."""

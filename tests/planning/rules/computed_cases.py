@@ -232,7 +232,7 @@ def short(needed, limit):
     return refused(
         "gpu-memory-short",
         "memory of one rank",
-        f"{needed} GiB are needed without any margin, and the engine may take {limit} GiB of a GPU",
+        f"{needed} GiB are needed at the least, and the engine may take {limit} GiB of a GPU",
         "plan fit=true proposes changes that make it fit",
     )
 
@@ -332,6 +332,22 @@ FITS = (
         [estimate("1.00", "0.00", "0.50", "0 to 65,536", "0.00 to 56.89"), tight("0.51", "1.01", "1.00")],
         gpu(WHOLE),
         weights(GIB // 2, 1.0),
+    ),
+    of_memory(
+        [tight("2.00", "2.00", "2.00")],
+        gpu(WHOLE, **HALF),
+        weights(WHOLE - GIB // 2),
+        Term("CUDA graphs", 1, "", estimate=True),
+        Term(KV, GIB // 2, ""),
+        capacity=TOLD,
+    ),
+    of_memory(
+        [short("2.00", "2.00")],
+        gpu(WHOLE, **HALF),
+        weights(WHOLE - GIB // 2 + 1),
+        Term("CUDA graphs", GIB, "", estimate=True),
+        Term(KV, GIB // 2, ""),
+        capacity=TOLD,
     ),
     of_memory([], gpu(WHOLE, **HALF), weights(WHOLE - GIB // 2), Term(KV, GIB // 2, ""), capacity=TOLD),
     of_memory(

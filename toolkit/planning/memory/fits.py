@@ -55,7 +55,7 @@ def _device(config: DeploymentConfig, budget: Budget, capacity: Capacity) -> Ite
     if limit is None:
         return
     bounded = limited(config, budget)
-    least = least_needed(bounded, capacity)
+    least, needed = (least_needed(each, capacity) for each in (bounded.certain(), bounded))
     margins = bounded.most() - bounded.total()
     yield from _profiled(config, bounded, capacity, limit)
     where = "memory of one rank"
@@ -64,17 +64,16 @@ def _device(config: DeploymentConfig, budget: Budget, capacity: Capacity) -> Ite
             "gpu-memory-short",
             Severity.refuse,
             where,
-            f"{least / GIB:.2f} GiB are needed without any margin, and the engine may take {limit / GIB:.2f} GiB of a "
-            "GPU",
+            f"{least / GIB:.2f} GiB are needed at the least, and the engine may take {limit / GIB:.2f} GiB of a GPU",
             "plan fit=true proposes changes that make it fit",
         )
-    elif least + margins > limit:
+    elif needed + margins > limit:
         yield Finding(
             "gpu-memory-tight",
             Severity.warn,
             where,
-            f"{least / GIB:.2f} GiB are needed, {(least + margins) / GIB:.2f} GiB with all margins, and the engine may "
-            f"take {limit / GIB:.2f} GiB of a GPU",
+            f"{needed / GIB:.2f} GiB are needed, {(needed + margins) / GIB:.2f} GiB with all margins, and the engine "
+            f"may take {limit / GIB:.2f} GiB of a GPU",
             "leave more room: a shorter context, fewer sequences, a smaller cache",
         )
 

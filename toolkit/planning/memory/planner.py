@@ -28,7 +28,7 @@ from toolkit.planning.memory.weights import (
     weights_term,
     widened_scales,
 )
-from toolkit.planning.memory.workspaces import activations, logits, prefill_bridge, selections
+from toolkit.planning.memory.workspaces import activations, logits, selections
 from toolkit.planning.switch_values import settle
 from toolkit.planning.targets import has_target
 
@@ -82,7 +82,8 @@ def _work(config: DeploymentConfig, geometry: ModelGeometry, loaded: Loaded) -> 
     if geometry.vision is not None and loaded.vision:
         cache, encoding = image_buffers(geometry.vision, limits.tensor_parallel, limits.max_num_batched_tokens, element)
         source = "the encoder's cache, and its activations beyond those of a step of text"
-        yield Term("image and video buffers", cache + max(0, encoding - size), source, ENCODER_MARGIN)
+        more = cache + max(0, encoding - size)
+        yield Term("image and video buffers", more, source, ENCODER_MARGIN, estimate=True)
 
 
 def _engine_terms(config: DeploymentConfig, geometry: ModelGeometry, switches: Mapping[str, bool]) -> Iterator[Term]:
@@ -95,13 +96,11 @@ def _engine_terms(config: DeploymentConfig, geometry: ModelGeometry, switches: M
     yield nccl_term(config, geometry)
     yield graphs_term(config, geometry, rank_of(geometry, limits.tensor_parallel), ELEMENT_BYTES[config.engine.dtype])
     scales = widened_scales(geometry, limits.tensor_parallel)
-    yield Term("NVFP4 scales in FP16", scales, "one byte more for every 16 weights")
+    yield Term("NVFP4 scales in FP16", scales, "one byte more for every 16 weights", estimate=True)
     if switches["nvfp4_qpn2"]:
         copies = sum(packed_copies(geometry, limits.tensor_parallel))
-        yield Term("packed NVFP4 copies", copies, "4-bit codes and FP8 scales at padded widths; published for the 27B")
-    if config.kv.dtype != "float16":
-        bridge = prefill_bridge(geometry, rank_of(geometry, limits.tensor_parallel), limits.max_model_len)
-        yield Term("FP8 prefill bridge", bridge, "keys and values of the longest request in FP16; published")
+        source = "4-bit codes and FP8 scales at padded widths; published for the 27B"
+        yield Term("packed NVFP4 copies", copies, source, estimate=True)
     yield _table(limits, table_bytes(geometry))
 
 

@@ -56,7 +56,7 @@ COMPUTED = (
         Severity.refuse,
         "vLLM 0.32 v1/core/kv_cache_utils.py: check_enough_kv_cache_memory",
     ),
-    Computed("gpu-memory-short", "What is needed without any margin fits into a GPU", Severity.refuse, REQUEST_MEMORY),
+    Computed("gpu-memory-short", "What is needed at the least fits into a GPU", Severity.refuse, REQUEST_MEMORY),
     Computed("gpu-memory-tight", "It fits with all margins", Severity.warn, "1CatAI/1Cat-vLLM issues 8 and 76"),
     Computed("gpu-share-short", "The engine's share can be free at the start", Severity.refuse, REQUEST_MEMORY),
     Computed("gpu-share-tight", "It can be free with all margins", Severity.warn, "1CatAI/1Cat-vLLM pull request 702"),
