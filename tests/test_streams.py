@@ -26,7 +26,7 @@ def shell(line: str, *arguments: str, **env: str) -> subprocess.CompletedProcess
 
 VERBS = [
     ["toolkit.plan", "+recipe=tiny_random_cpu"],
-    ["toolkit.serve", "+recipe=tiny_random_cpu", "dry_run=true"],
+    ["toolkit.serve", "+recipe=tiny_random_cpu", "dry_run=true", cli.on_unused_port()],
     ["toolkit.status"],
     ["toolkit.verify"],
     ["toolkit.gc", "dry_run=true"],

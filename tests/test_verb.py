@@ -81,7 +81,7 @@ READ_ONLY = [
     (["plan", "-sc", "install=bash"], 0),
     (["plan", "limits.max_modle_len=1"], 2),
     (["plan", "hydra.run.dir=here", "hydra.output_subdir=there", "hydra/job_logging=default"], 0),
-    (["serve", TINY, "dry_run=true"], 0),
+    (["serve", TINY, "dry_run=true", cli.on_unused_port()], 0),
     (["serve", "+recipe=dcp2_e4m3"], 3),
     (["status"], 0),
     (["verify"], 0),
@@ -90,7 +90,9 @@ READ_ONLY = [
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code"), READ_ONLY, ids=lambda value: " ".join(value) if isinstance(value, list) else ""
+    ("arguments", "code"),
+    READ_ONLY,
+    ids=[" ".join(word for word in words if "port" not in word) for words, _ in READ_ONLY],
 )
 def test_nothing_is_left_behind(tmp_path, home, arguments, code):
     before = everything_in(tmp_path)
@@ -173,7 +175,7 @@ class TestSweeps:
         ],
     )
     def test_a_wrong_value_is_told_and_hides_no_plan(self, swept, good, what):
-        result = cli.call("plan", TINY, "-m", swept)
+        result = cli.call("plan", TINY, cli.on_unused_port(), "-m", swept)
         assert result.returncode == 2
         assert cli.first_line(result.stderr) == f"error: {what}"
         header, *rows = result.stdout.splitlines()
@@ -199,7 +201,8 @@ class TestSweeps:
         assert [plan["overrides"]["kv"] for plan in plans_of(result.stdout)] == ["fp8_e4m3", "fp8_e5m2"]
 
     def test_as_text_it_is_one_table(self):
-        result = cli.call("plan", TINY, "-m", "kv=float16,fp8_e4m3", "limits.max_model_len=0,1024")
+        swept = ["-m", "kv=float16,fp8_e4m3", "limits.max_model_len=0,1024"]
+        result = cli.call("plan", TINY, cli.on_unused_port(), *swept)
         header, *rows = (line.split() for line in result.stdout.splitlines() if line)
         assert result.returncode == 0, result.stderr
         assert header == [
@@ -420,7 +423,7 @@ class TestOutput:
 
     @pytest.mark.parametrize("name", ["plan", "serve", "status"])
     def test_json_is_one_document_and_nothing_else(self, name):
-        arguments = {"plan": [TINY], "serve": [TINY, "dry_run=true"], "status": []}[name]
+        arguments = {"plan": [TINY], "serve": [TINY, "dry_run=true", cli.on_unused_port()], "status": []}[name]
         result = cli.call(name, *arguments, "output=json")
         assert (result.returncode, result.stderr) == (0, "")
         assert isinstance(json.loads(result.stdout), dict)

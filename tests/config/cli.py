@@ -1,11 +1,19 @@
 """Verbs as users call them: a process, its output and its exit code."""
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[2]
+
+
+def on_unused_port() -> str:
+    """The override for a port on which nothing listens: whoever runs the tests may be serving on the usual one."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"server.port={probe.getsockname()[1]}"
 
 
 def call(verb: str, *arguments: str, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
