@@ -6,6 +6,7 @@ from rule_cases import Case, waits
 config, on_v100 = cases.config, cases.on_v100
 SPACE, NODES = "kv-space-unreadable", "ranks-over-nodes"
 BIND = "VLLM_CPU_OMP_THREADS_BIND"
+SIMULATED = "VLLM_CPU_SIM_MULTI_NUMA"
 ANYWHERE = f"+engine.environment.{BIND}=nobind lets threads run anywhere"
 
 
@@ -66,6 +67,16 @@ CASES = [
         ranks(2),
         fix=ANYWHERE,
         machine=nodes(None),
+    ),
+    *(
+        Case(NODES, None, config(limits__tensor_parallel=2, engine__environment={SIMULATED: "1"}), machine=nodes(count))
+        for count in (1, None)
+    ),
+    Case(
+        NODES,
+        ("limits.tensor_parallel", "2 ranks want a memory node each, and this machine has 1", ANYWHERE),
+        config(limits__tensor_parallel=2, engine__environment={SIMULATED: "0"}),
+        machine=nodes(1),
     ),
     Case(NODES, None, ranks(2), machine=nodes(2)),
     Case(NODES, None, ranks(1), machine=nodes(0)),

@@ -13,6 +13,8 @@ from toolkit.planning.rules.rule import Context, Problem, Rule, no_shapes, unkno
 BINDING = "VLLM_CPU_OMP_THREADS_BIND"
 FP8_RUN = 32
 """Elements of a head that FP8 attention takes at a time."""
+SIMULATED = "VLLM_CPU_SIM_MULTI_NUMA"
+"""Divides the cores as if each rank had a node, unless it is 0."""
 BINDS_TO_NODES, BINDS_NOTHING = "auto", "nobind"
 
 
@@ -40,6 +42,8 @@ def ranks_over_nodes(context: Context) -> Iterator[Problem]:
         if lists != ranks:
             message = f"{BINDING} has {counted(lists, 'list')} of cores and there are {ranks} ranks"
             yield Problem(f"engine.environment.{BINDING}", message, f"write a list for each rank, or {BINDS_NOTHING}")
+    elif config.engine.environment.get(SIMULATED, "0") != "0":
+        return
     elif nodes is None:
         yield unknown(where, f"it is not known whether this machine has {ranks} memory nodes", fix)
     elif nodes < ranks:
