@@ -61,7 +61,11 @@ def test_the_names_are_upstreams(upstream):
         ("--no-such-argument", None),
         ("--calculate-kv-scales", None),
         ("-tp", "-tp"),
-        ("-tp2", "-tp"),
+        ("-tp2", None),
+        ("-dp1", None),
+        ("-dp=1", "-dp"),
+        ("-cc.mode=3", "-cc"),
+        ("-qfp8", "-q"),
         ("-dpl=1", "-dpl"),
         ("-O3", "-O"),
         ("-x", None),
@@ -82,6 +86,11 @@ def test_arguments_are_found_in_any_spelling():
     assert value_of(arguments, "--kv-offloading-size") == "3"
     assert given(arguments, "--language-model-only")
     assert not given(arguments, "--max-model-len")
+
+
+@pytest.mark.parametrize("words", [["-qfp8"], ["-q=fp8"], ["-q", "fp8"]])
+def test_a_value_follows_one_letter_at_once(words):
+    assert value_of([*words, "other"], "-q") == "fp8"
 
 
 def test_the_tokenizers_are_upstreams():

@@ -78,7 +78,7 @@ def test_latent_attention_has_classes_of_its_own():
 
 @pytest.mark.parametrize(
     "argument",
-    ["-O3", "--compilation-config={}", "-cc.mode=0", "--cudagraph-capture-sizes", "--enforce-eager", "--enforce_eager"],
+    ["-O3", "--compilation-config={}", "-cc.mode=0", "--cudagraph-capture-sizes", "--cudagraph_capture_sizes"],
 )
 def test_graphs_that_arguments_decide_are_left_out(argument):
     assert expected_graphs(cases.config(**{EXTRA: [argument]})) == Graphs()

@@ -11,12 +11,12 @@ from typing import Any
 from toolkit.engine.answer import Answer, Check, faults, parse
 from toolkit.engine.http import Client, NoReplyError, Reply
 from toolkit.errors import EngineError
+from toolkit.planning.plan import ANSWER_TOKENS
 
 POLL_S = 0.05
 HEALTH_TIMEOUT_S = 2.0
 NO_TIMEOUT_S = 86400.0
 """A first answer may take minutes while kernels compile; the event loop's deadline knows whether there is progress."""
-ANSWER_TOKENS = 64
 
 
 @dataclass(frozen=True)

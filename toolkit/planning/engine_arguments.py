@@ -103,11 +103,12 @@ def canonical(word: str) -> str | None:
     """The argument that a word names, spelled as vLLM does; None where vLLM has none of that name, or several.
 
     vLLM takes underscores for dashes, `NAME.KEY` for one key of a JSON value, and, as every parser of Python's, the
-    beginning of a name where no other begins so.
+    beginning of a name where no other begins so. A value may follow one letter at once, as in `-qfp8`, and not two.
     """
     name = word.partition("=")[0]
     if not name.startswith("--"):
-        return next((short for short in sorted(SHORT, key=len, reverse=True) if name.startswith(short)), None)
+        short = name.partition(".")[0]
+        return short if short in SHORT else next((one for one in SHORT if one == name[:2]), None)
     root, dot, key = name[2:].partition(".")
     root = root.replace("_", "-")
     if root not in NAMES and root.removeprefix(_OFF) not in NAMES:

@@ -13,11 +13,19 @@ LARGEST_GRAPH = 512
 
 
 def value_of(arguments: Sequence[str], *names: str) -> str | None:
-    """The value of an argument, `--name value` or `--name=value`, the last one as the engine takes it; None without."""
+    """The value of an argument, the last one as the engine takes it; None without.
+
+    It is written as `--name value` or `--name=value`, and behind one letter also as `-nvalue`.
+    """
     found = None
     for position, argument in enumerate(arguments):
         _, equals, value = argument.partition("=")
-        if canonical(argument) in names:
+        name = canonical(argument)
+        if name not in names:
+            continue
+        if name == argument[:2] != argument and not equals:
+            found = argument[2:]
+        else:
             found = value if equals else next(iter(arguments[position + 1 :]), "")
     return found
 

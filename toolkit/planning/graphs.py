@@ -11,7 +11,6 @@ from toolkit.planning.extra_arguments import LARGEST_GRAPH, begins, graph_sizes,
 
 DECIDES = (
     "--compilation-config", "-cc", "-O", "--optimization-level", "--cudagraph", "--max-cudagraph", "--performance-mode",
-    "--enforce-eager", "--no-enforce-eager", "--max-num-seqs", "--max-num-batched-tokens", "--speculative-config",
     "--kv-transfer-config",
 )  # fmt: skip
 """How arguments begin that decide it in the plan's place."""

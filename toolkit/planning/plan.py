@@ -11,6 +11,8 @@ from toolkit.planning.budget import Budget
 from toolkit.planning.expected import ExpectedWorkers
 
 PLAN_SCHEMA = 1
+ANSWER_TOKENS = 64
+"""The most that a started server may answer to the question by which serve proves it."""
 
 
 class Severity(Enum):

@@ -1,7 +1,7 @@
 """Cases of the rules about arguments that the plan knows nothing of: see rule_cases."""
 
 import cases
-from rule_cases import Case
+from rule_cases import Case, waits
 
 config, on_v100 = cases.config, cases.on_v100
 WHERE = "engine.extra_arguments"
@@ -14,6 +14,7 @@ UNKNOWN, PROMPTS, REPLICAS, STAGES, FORMAT, CHAT = (
     "no-chat-server",
 )
 WHOLE = "--no-enable-chunked-prefill"
+NVFP4 = cases.llama(quantization_config={"quant_method": "modelopt", "quant_algo": "NVFP4"})
 AWQ = cases.llama(quantization_config={"quant_method": "awq", "bits": 4, "group_size": 128})
 
 
@@ -88,11 +89,15 @@ CASES = [
         )
         for engine, made, checkpoint in (
             ("cpu", config, cases.facts()),
-            ("v100", on_v100, AWQ),
-            ("cpu", config, cases.facts(config={})),
+            ("v100", on_v100, cases.facts()),
         )
     ),
-    Case(FORMAT, None, given("--quantization=awq"), AWQ),
+    waits(
+        FORMAT, "checkpoint", "the model's shapes are not known", given("-q", "fp8"), checkpoint=cases.facts(config={})
+    ),
+    *(Case(FORMAT, None, given("--quantization=awq", made=made), AWQ) for made in (config, on_v100)),
+    Case(FORMAT, None, given("--quantization=modelopt_fp4", made=on_v100), NVFP4, machine=cases.gpu_machine()),
+    Case(FORMAT, None, given("-qmodelopt"), cases.facts(files={"hf_quant_config.json": 200})),
     Case(FORMAT, None, config(), cases.facts(config={})),
     *(
         breaks(CHAT, f"{name}={asked} makes a server that answers no chat", f"leave {name} out", given(name, asked))
@@ -160,6 +165,24 @@ CASES += [
         )
         for name in ("keyfile", "certfile")
     ),
+    *(
+        breaks("proof-prevented", f"{name} starts no server that answers over HTTP", f"leave {name} out", given(name))
+        for name in ("--help", "-h", "--headless", "--grpc")
+    ),
+    Case("proof-prevented", None, given("--grpc-port=1")),
+    *(
+        Case(
+            "proof-prevented",
+            (
+                "limits.max_model_len",
+                f"{length} of context hold no question beside the 64 tokens of its answer",
+                "use limits.max_model_len=128 or more",
+            ),
+            config(limits__max_model_len=tokens),
+        )
+        for tokens, length in ((1, "1 token"), (64, "64 tokens"))
+    ),
+    *(Case("proof-prevented", None, config(limits__max_model_len=tokens)) for tokens in (0, 65)),
     *(Case("proof-prevented", None, given(f"--logprobs-mode={kind}_logprobs")) for kind in ("raw", "processed")),
     Case("proof-prevented", None, config()),
     breaks(

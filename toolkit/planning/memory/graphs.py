@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from toolkit.config.schema.verbs import DeploymentConfig
 from toolkit.planning.budget import Term
-from toolkit.planning.extra_arguments import given
 from toolkit.planning.geometry.model import ModelGeometry
 from toolkit.planning.geometry.shards import Rank, round_up
 from toolkit.planning.graphs import capture_sizes
@@ -38,8 +37,7 @@ def graphs_term(config: DeploymentConfig, geometry: ModelGeometry, rank: Rank, e
     A graph for any step is cut at every layer's attention, and one for uniform decoding is whole; both were seen to
     take about the same for a layer. An estimate: none was measured on a V100, and arguments may ask for fewer.
     """
-    captures = config.engine.compile and not given(config.engine.extra_arguments, "--enforce-eager")
-    sizes = capture_sizes(config) if captures else ()
+    sizes = capture_sizes(config) if config.engine.compile else ()
     whole = decode_sizes(config, sizes)
     nodes = (len(sizes) + len(whole)) * len(geometry.layers) * LAYER_BYTES + (FIRST_BYTES if sizes else 0)
     pool = activations(geometry, rank, sizes[-1], element_bytes, decode=True) if sizes else 0

@@ -19,7 +19,7 @@ BESIDE = ("visual", "vision", "audio", "mtp")
 
 
 def weights_incomplete(context: Context) -> Iterator[Problem]:
-    """VLLM misses what is not there only where nothing is quantised, and serves noise otherwise."""
+    """What is not there vLLM misses only where nothing is quantised; otherwise it serves noise."""
     facts, geometry = context.checkpoint, context.geometry
     if not facts.tensors or geometry is None or geometry.unknown:
         return  # tensors that are not here, and shapes that are not sure, are told elsewhere

@@ -6,17 +6,22 @@ import difflib
 from collections.abc import Iterator
 
 from toolkit.config.schema.engine import EngineName
+from toolkit.counted import counted
 from toolkit.planning.engine_arguments import NAMES, canonical, is_argument
 from toolkit.planning.extra_arguments import given, value_of
-from toolkit.planning.plan import Severity
-from toolkit.planning.rules.rule import Context, Problem, Rule
+from toolkit.planning.plan import ANSWER_TOKENS, Severity
+from toolkit.planning.rules.rule import Context, Problem, Rule, no_shapes
 
 WHERE = "engine.extra_arguments"
 WHOLE_PROMPTS = "--no-enable-chunked-prefill"
 REPLICAS = ("--data-parallel-size", "-dp")
 STAGES = ("--pipeline-parallel-size", "-pp")
 FORMAT = ("--quantization", "-q")
+QUANTISED_BESIDE = "hf_quant_config.json"
+"""Where ModelOpt writes what other tools write into config.json."""
 SLEEP, LOGPROBS = "--enable-sleep-mode", "--logprobs-mode"
+SERVERLESS = ("--help", "-h", "--headless", "--grpc")
+"""With these, the engine starts no HTTP server at all."""
 ENCRYPTED = ("--ssl-keyfile", "--ssl-certfile")
 TOKENIZER = "--tokenizer-mode"
 TOKENIZERS = (
@@ -78,7 +83,11 @@ def quantised_at_start(context: Context) -> Iterator[Problem]:
     """Weights that are quantised while they are loaded need products that these engines do not have."""
     engine, geometry = context.config.engine, context.geometry
     asked = value_of(engine.extra_arguments, *FORMAT)
-    if asked is not None and (geometry is None or asked != geometry.quantization.container):
+    if asked is None:
+        return
+    if geometry is None:
+        yield no_shapes()
+    elif geometry.quantization.container == "none" and QUANTISED_BESIDE not in context.checkpoint.files:
         yield Problem(
             WHERE,
             f"engine={engine.name.value} cannot quantise weights to {asked} at its start",
@@ -96,7 +105,13 @@ def no_chat_server(context: Context) -> Iterator[Problem]:
 
 def proof_prevented(context: Context) -> Iterator[Problem]:
     """Serve asks a question over plain HTTP, and looks at the log-probabilities of the answer."""
-    arguments = context.config.engine.extra_arguments
+    arguments, longest = context.config.engine.extra_arguments, context.config.limits.max_model_len
+    if 0 < longest <= ANSWER_TOKENS:
+        yield Problem(
+            "limits.max_model_len",
+            f"{counted(longest, 'token')} of context hold no question beside the {ANSWER_TOKENS} tokens of its answer",
+            f"use limits.max_model_len={2 * ANSWER_TOKENS} or more",
+        )
     mode = value_of(arguments, LOGPROBS)
     if mode is not None and not mode.endswith("logprobs"):
         yield Problem(
@@ -104,6 +119,9 @@ def proof_prevented(context: Context) -> Iterator[Problem]:
             f"{LOGPROBS}={mode} gives no log-probabilities, by which serve tells an answer from noise",
             f"leave {LOGPROBS} out",
         )
+    for name in SERVERLESS:
+        if given(arguments, name):
+            yield Problem(WHERE, f"{name} starts no server that answers over HTTP", f"leave {name} out")
     if given(arguments, *ENCRYPTED):
         yield Problem(
             WHERE,
