@@ -36,12 +36,22 @@ def write(path: Path, text: str = "") -> Path:
     return path
 
 
-def test_the_environments_own_folders_are_told_with_a_few_names():
+def test_the_environments_own_folders_are_told():
     roots = roots_of("import pytest, numpy")
-    modules, count = roots[sysconfig.get_path("purelib")]
-    assert count > len(modules) == NAMED
-    assert "_bisect" in roots[str(Path(sys.modules["_bisect"].__file__).parent)][0] or count
-    assert sysconfig.get_path("stdlib") in roots
+    assert roots[sysconfig.get_path("purelib")][1] >= len({"numpy", "pytest"})
+    assert "__future__" in roots[sysconfig.get_path("stdlib")][0]
+
+
+def test_a_folders_first_modules_are_named_and_all_are_counted(tmp_path):
+    names = [f"part{number}" for number in range(NAMED + 2)]
+    for name in names:
+        write(tmp_path / f"{name}.py")
+    assert roots_of(f"import {', '.join(reversed(names))}", tmp_path)[str(tmp_path)] == (names[:NAMED], NAMED + 2)
+
+
+def test_modules_that_are_built_into_the_interpreter_have_no_folder():
+    built_in = {name: sys.modules[name] for name in ("builtins", "sys")}
+    assert import_roots(built_in, {}) == ()
 
 
 @pytest.mark.parametrize("file", ["stray.py", "stray/__init__.py"])
