@@ -48,6 +48,12 @@ def test_what_the_plan_adds_is_put_first(tmp_path):
     assert (said.added, said.versions["torch"]) == ((str(tmp_path),), "9.9")
 
 
+@pytest.mark.parametrize("said", ["echo a .pth file says hello", "printf '{} [] no end of a line'"])
+def test_what_an_environment_prints_at_the_start_of_python_is_passed_over(said, tmp_path):
+    python = script(tmp_path / "python", f'{said}\nexec {sys.executable} "$@"')
+    assert ask(python).packages == ask(sys.executable).packages
+
+
 SILENT = [
     ("echo nonsense", "answers what is no description of itself"),
     ("echo '[]'", "answers what is no description of itself: its answer: it must be an object"),

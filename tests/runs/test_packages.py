@@ -1,5 +1,6 @@
 """Packages are told apart by their files, not by how they were installed."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -46,6 +47,13 @@ def test_another_interpreter_is_asked(tmp_path):
     python.chmod(0o755)
     assert set(import_path(str(python))) <= {Path(folder) for folder in sys.path} | {Path(sys.path[0])}
     assert import_path(str(python)) != []
+
+
+def test_what_an_environment_prints_at_the_start_of_python_is_passed_over(tmp_path):
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nprintf "[] says a .pth file"\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    assert Path(json.__file__).parents[1] in import_path(str(python))
 
 
 def test_what_is_no_interpreter_has_no_packages(tmp_path):

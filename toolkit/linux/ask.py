@@ -31,3 +31,8 @@ def answer(command: Sequence[str], timeout_s: float) -> subprocess.CompletedProc
     done = subprocess.CompletedProcess(command, process.returncode, out, errors)
     done.check_returncode()
     return done
+
+
+def last_line(written: bytes) -> bytes:
+    """The answer of a program that may have printed something before: a Python with a talkative .pth file."""
+    return written.rstrip().rpartition(b"\n")[2]

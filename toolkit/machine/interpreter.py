@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from toolkit.config.paths import user_path
 from toolkit.config.schema.engine import EngineConfig
-from toolkit.linux.ask import answer
+from toolkit.linux.ask import answer, last_line
 from toolkit.machine.decode import DecodeError, decode
 from toolkit.machine.facts import Interpreter, MachineFacts
 from toolkit.machine.guard import CannotReadError
@@ -33,6 +33,7 @@ for name in names:
         pass
 spec = find_spec("toolkit")
 origin = spec.origin if spec is not None else None
+print()  # what .pth files print may lack its end
 print(json.dumps({
     "executable": sys.executable,
     "python": platform.python_version(),
@@ -70,7 +71,7 @@ def ask(python: str, added: Sequence[str] = ()) -> Interpreter:
     command = [python, "-I", "-c", QUESTION, json.dumps(VERSIONS), *added]
     try:
         done = answer(command, TIMEOUT_S)
-        return decode(Interpreter, json.loads(done.stdout), "its answer")
+        return decode(Interpreter, json.loads(last_line(done.stdout)), "its answer")
     except subprocess.TimeoutExpired as error:
         raise SilentInterpreterError(f"{python} did not answer within {TIMEOUT_S:g} s") from error
     except subprocess.CalledProcessError as error:

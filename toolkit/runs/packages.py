@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolkit.linux.ask import answer
+from toolkit.linux.ask import answer, last_line
 
 NOTES = ("INSTALLER", "REQUESTED", "RECORD", "direct_url.json", "uv_cache.json")
 FOLDER = re.compile(r"(?P<name>.+)-(?P<version>[^-]+)\.dist-info")
@@ -48,10 +48,10 @@ def import_path(python: str) -> list[Path]:
     """The folders from which an interpreter imports; empty where it does not say."""
     if python == sys.executable:
         return [Path(folder) for folder in sys.path if folder]
-    command = [python, "-I", "-c", "import json, sys; print(json.dumps(sys.path))"]
+    command = [python, "-I", "-c", "import json, sys; print(); print(json.dumps(sys.path))"]
     try:
         done = answer(command, INTERPRETER_TIMEOUT_S)
-        return [Path(folder) for folder in json.loads(done.stdout) if folder]
+        return [Path(folder) for folder in json.loads(last_line(done.stdout)) if folder]
     except (OSError, subprocess.SubprocessError, ValueError, TypeError):
         return []
 
