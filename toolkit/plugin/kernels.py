@@ -37,8 +37,13 @@ def _values(modules: Mapping[str, object]) -> Iterator[object]:
             with suppress(AttributeError):
                 for value in tuple(object.__getattribute__(module, "__dict__").values()):
                     yield value
-                    if isinstance(value, type):
-                        yield from (getattr(held, "__func__", held) for held in tuple(vars(value).values()))
+                    if issubclass(type(value), type):
+                        yield from map(_function, tuple(vars(value).values()))
+
+
+def _function(held: Any) -> Any:
+    """What a class holds, without its wrapper; nothing of a foreign object is asked, as placeholders raise."""
+    return held.__func__ if issubclass(type(held), (staticmethod, classmethod)) else held
 
 
 def _kernel(value: Any, kind: type) -> Any:
