@@ -14,33 +14,34 @@ IDLE_S = 30.0
 
 
 class Reporting:
-    """Writes again after the first finished request, whenever their number has doubled, at rest, and last of all.
+    """Writes again after the first finished request, then at rest where their number has doubled, and last of all.
 
-    So the report is of real use as soon as there is any, and hardly costs a busy server anything. At its end a
+    So the report is of real use as soon as there is any, and no other request waits for a later one. At its end a
     worker is heard only where vLLM lets it end: under vLLM's own default, `--shutdown-timeout 0`, it is killed.
     """
 
     def __init__(self, write: Callable[[int, bool], None], clock: Callable[[], float] = time.monotonic) -> None:
-        """`write` takes the number of finished requests, and whether the worker ends; what it raises now is raised."""
+        """`write` takes the number of finished requests, and whether the worker ends; what it raises is logged."""
         self._write, self._clock = write, clock
-        self._finished, self._due = 0, 1
-        write(0, False)
-        self._written = clock()
+        self._finished, self._due, self._written = 0, 1, clock()
+        self._report(ended=False)
 
     def finished(self, requests: int, *, idle: bool) -> None:
         """So many more requests are over. idle: no other is in work."""
         self._finished += requests
-        if self._finished >= self._due or (idle and self._clock() - self._written >= IDLE_S):
+        due = self._finished >= self._due
+        first = due and self._due == 1
+        if first or (idle and (due or self._clock() - self._written >= IDLE_S)):
             self._due = 2 * self._finished
-            self._again(ended=False)
+            self._report(ended=False)
 
     def end(self) -> None:
         """The worker ends in order."""
-        self._again(ended=True)
+        self._report(ended=True)
 
-    def _again(self, *, ended: bool) -> None:
+    def _report(self, *, ended: bool) -> None:
         try:
             self._write(self._finished, ended)
             self._written = self._clock()
         except Exception as error:  # noqa: BLE001 - a server that answers is worth more than a report of it
-            logger.warning("The worker's report was not written again: %s: %s", type(error).__name__, error)
+            logger.error("The worker's report cannot be made: %s: %s", type(error).__name__, error, exc_info=True)
