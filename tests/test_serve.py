@@ -318,7 +318,7 @@ def test_scales_are_not_taken_on_trust(serve, tmp_path):
         (["receipt=/nowhere/receipt.json", TINY], 2, "error: a receipt and a recipe were both given"),
         ([TINY, "launcher=docker"], 3, "error: 1 rule refuses this plan"),
         ([TINY, "until=forever"], 2, "error: "),
-        ([TINY, "engine.python=/nowhere/python"], 6, "error: the engine's program could not be started"),
+        ([TINY, "engine.python=/nowhere/python"], 3, "rejected: interpreter-silent (engine.python): "),
     ],
 )
 def test_mistakes_are_one_clear_error(serve, arguments, code, line):

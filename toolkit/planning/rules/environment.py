@@ -38,13 +38,13 @@ def engine_not_installed(context: Context) -> Iterator[Problem]:
 
 
 def interpreter_silent(context: Context) -> Iterator[Problem]:
-    """The workers' imports are held against the folders that the engine's interpreter names as its own."""
+    """Workers' imports are held against the folders that the interpreter names: else a loaded engine is stopped."""
     machine = context.machine
     if machine.interpreter is None and "interpreter" in machine.unread:
         yield Problem(
             "engine.python",
             f"the engine's interpreter does not say where it imports from: {machine.unread['interpreter']}",
-            "name one that works with engine.python=PATH: an engine whose imports cannot be checked is stopped",
+            "name one that works with engine.python=PATH",
         )
 
 
@@ -176,7 +176,7 @@ RULES = (
     Rule(
         "interpreter-silent",
         "The engine's interpreter says where it imports from",
-        Severity.warn,
+        Severity.refuse,
         interpreter_silent,
         "docs/serve.md",
     ),
