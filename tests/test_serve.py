@@ -308,7 +308,7 @@ def test_another_version_or_fewer_workers_than_planned_end_the_run(serve, tmp_pa
 def test_scales_are_not_taken_on_trust(serve, tmp_path):
     code, _, err = serve(TINY, *Scaled(tmp_path).options, workers=[]).end()
     assert code == 5
-    assert "error: rank 0: left no report: is volta-toolkit installed beside vLLM?" in err
+    assert "error: rank 0: left no report; see that volta-toolkit is installed beside vLLM" in err
 
 
 @pytest.mark.parametrize(

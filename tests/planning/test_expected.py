@@ -7,10 +7,12 @@ from dataclasses import replace
 import cases
 import pytest
 
+from toolkit import __version__
 from toolkit.planning.expected import expected_workers
 from toolkit.planning.graphs import Graphs, capture_sizes, expected_graphs
 
 EXTRA = "engine__extra_arguments"
+ALWAYS = {"vllm": "0.32.0", "toolkit": __version__}
 
 
 def expected(config, machine=None, model=cases.LLAMA):
@@ -22,7 +24,7 @@ def test_a_v100_deployment():
     made = expected(cases.on_v100(engine__compile=True, kv__dtype="fp8_e4m3"))
     assert (made.engine, made.count, made.kv_blocks, made.switches) == ("v100", 4, 7, {"a": True})
     assert made.platform == "toolkit.plugin.platform.v100.V100Platform"
-    assert made.versions == {"python": "3.11.7", "torch": "2.10.0", "triton": "3.6.0", "vllm": "0.32.0"}
+    assert made.versions == {"python": "3.11.7", "torch": "2.10.0", "triton": "3.6.0", **ALWAYS}
     assert (made.kv_dtype, made.attention) == ("fp8_e4m3", "VoltaTritonImpl")
     assert (made.graphs.compilation, made.graphs.mode) == ("VLLM_COMPILE", "FULL_AND_PIECEWISE")
     assert made.imports.packages == ("/engine/site",)
@@ -52,7 +54,7 @@ def test_local_parts_of_versions_are_left_out():
 
 def test_without_the_interpreter_only_vllm_is_known_and_the_reason_is_kept():
     made = expected(cases.config(), cases.machine(unread={"interpreter": "it is silent"}))
-    assert (made.versions, made.imports, made.silence) == ({"vllm": "0.32.0"}, None, "it is silent")
+    assert (made.versions, made.imports, made.silence) == (ALWAYS, None, "it is silent")
 
 
 @pytest.mark.parametrize(

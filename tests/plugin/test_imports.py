@@ -95,7 +95,19 @@ def test_generated_modules_are_told_by_their_cache(tmp_path):
         module.__file__ = str(tmp_path / key / f"c{key}.py")
         modules[module.__name__] = module
     (root,) = import_roots(modules, {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path)})
-    assert (root.folder, root.count) == (str(tmp_path), 2)
+    assert (root.folder, root.count, root.generated) == (str(tmp_path), 2, True)
+
+
+def test_what_lies_beside_a_checkpoints_own_code_is_not_generated(tmp_path):
+    modules = {}
+    for name in ("transformers_modules.tiny.modeling", "regex"):
+        modules[name] = ModuleType(name)
+        modules[name].__file__ = str(tmp_path / f"{name.replace('.', '/')}.py")
+    roots = import_roots(modules, {"HF_MODULES_CACHE": str(tmp_path)})
+    assert [(root.folder, root.modules, root.generated) for root in roots] == [
+        (str(tmp_path), ("regex",), False),
+        (str(tmp_path), ("transformers_modules",), True),
+    ]
 
 
 def test_no_lazy_module_is_loaded_for_it(tmp_path):

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from toolkit.config.schema.engine import EngineName
 from toolkit.config.schema.verbs import Until
 from toolkit.engine import environment
 from toolkit.engine.answer import MODEL_CHECKS
 from toolkit.engine.http import Client
 from toolkit.engine.process import Launch
 from toolkit.engine.readiness import Question
-from toolkit.planning.expected import ExpectedWorkers, ImportFolders
+from toolkit.planning.expected import PLATFORMS, ExpectedWorkers, ImportFolders
 from toolkit.planning.plan import Capacity, ServerAddress
 from toolkit.runs.folder import create
 from toolkit.runs.receipt import Outcome, Receipt
@@ -84,7 +85,9 @@ class Case:
             self.reporter,
             self.answers.append,
             packages_of(sys.executable),
-            ExpectedWorkers("cpu", ImportFolders((str(Path(os.__file__).parent),), (), (), None)),
+            ExpectedWorkers(
+                "cpu", PLATFORMS[EngineName.cpu], ImportFolders((str(Path(os.__file__).parent),), (), (), None)
+            ),
             capacity,
             2048,
         )

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from harness import gone, helper_pids, marked, standin_argv
 from toolkit.config.schema.verbs import Until
 from toolkit.errors import ConfigurationError, EngineError
 from toolkit.planning.plan import Capacity
+from toolkit.planning.worker_report import Runtime
 from toolkit.runs.receipt import Outcome
 from toolkit.runs.state import read_state
 
@@ -85,7 +87,8 @@ def test_a_run_that_never_answers_has_no_comparison(case):
 def worker(**changes: object) -> dict:
     imports = [{"folder": str(Path(os.__file__).parent), "modules": ["os"], "count": 1}]
     own = {"schema": 1, "rank": 0, "world_size": 1, "pid": 1, "engine": "cpu", "versions": {}, "paths": {}}
-    return {**own, "imports": imports, "requests": 1, **changes}
+    runtime = Runtime("vllm.platforms.cpu.CpuPlatform", "standin", "", (), (), "NONE", "NONE", (), None)
+    return {**own, "runtime": asdict(runtime), "imports": imports, "requests": 1, **changes}
 
 
 def test_the_receipt_keeps_what_workers_said_last_and_what_they_had_not_said_before(case):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -11,13 +12,14 @@ from toolkit.planning.graphs import Graphs
 from toolkit.planning.plan import Severity
 from toolkit.planning.worker_report import AttentionLayer, Runtime, WorkerReport
 from toolkit.serving.worker_differences import differences
+from toolkit.serving.worker_environment import environment_findings
 
 PLANNED = ExpectedWorkers(
     engine="v100",
+    platform="toolkit.plugin.platform.v100.V100Platform",
     imports=None,
     count=2,
     versions={"python": "3.11.7", "torch": "2.10.0", "vllm": "0.32.0"},
-    platform="toolkit.plugin.platform.v100.V100Platform",
     graphs=Graphs("VLLM_COMPILE", "FULL_AND_PIECEWISE", (1, 2, 4, 8)),
     kv_blocks=100,
     switches={"compact_sampling": True},
@@ -149,11 +151,19 @@ def test_a_difference_of_one_worker_names_it():
     assert one.fix
 
 
-@pytest.mark.parametrize("reports", [[report(0)], [report(0), report(1), report(2)], [report(1), report(1)]])
-def test_there_is_one_worker_for_each_rank(reports):
-    (one,) = differences(reports, PLANNED)
+def test_more_workers_than_ranks_are_one_finding():
+    (one,) = differences([report(0), report(1), report(2)], PLANNED)
     assert (one.rule, one.severity, one.where) == ("workers-count", REFUSE, "workers")
-    assert f"{len({each.rank for each in reports})} worker" in one.message
+    assert one.message == "3 workers reported, and 2 were planned, one for each rank"
+
+
+@pytest.mark.parametrize("reports", [[], [report(0)], [report(1), report(1)]])
+def test_a_silent_rank_is_no_difference_but_missing(reports):
+    assert differences(reports, PLANNED) == ()
+    missing = environment_findings(reports, PLANNED, {}, Path("/run/workers"))
+    assert {each.where for each in missing if each.rule == "workers-missing"} == {"rank 0", "rank 1"} - {
+        f"rank {each.rank}" for each in reports
+    }
 
 
 def test_a_switch_that_only_one_side_knows_is_a_difference():
@@ -176,5 +186,5 @@ def test_a_drafts_layers_have_their_own(name):
 
 
 def test_what_the_plan_does_not_know_is_not_compared():
-    nothing = ExpectedWorkers("v100", None)
+    nothing = ExpectedWorkers("v100", PLANNED.platform, None)
     assert found(nothing, **running(kv_blocks=3, graphs="NONE"), switches={}, versions={}, layers=()) == []

@@ -38,6 +38,10 @@ def runtime(**changes):
     return Runtime(**{**values, **changes})
 
 
+def hopper():
+    return runtime(device="NVIDIA H200", capability="9.0")
+
+
 def report(rank=0, world_size=1, **changes):
     values = {
         "engine": "v100",
@@ -50,7 +54,9 @@ def report(rank=0, world_size=1, **changes):
 
 
 def compare(reports, engine="v100", folders=FOLDERS, environment=None):
-    planned = ExpectedWorkers(engine, folders, "/x/python is silent", platform=PLATFORMS[EngineName(engine)])
+    planned = ExpectedWorkers(
+        engine, PLATFORMS[EngineName(engine)], folders, "/x/python is silent", versions={"toolkit": __version__}
+    )
     found = (*environment_findings(reports, planned, environment or {}, WHERE), *differences(reports, planned))
     refuse_workers(found, WHERE)
 
@@ -77,6 +83,20 @@ def test_another_platform_is_named(other):
     assert "runs on the platform" in faults([report(runtime=other)])
 
 
+def test_each_refusal_has_its_own_fix():
+    stray = report(imports=(*report().imports, ImportRoot("/home/me/lib", ("regex",), 1)), runtime=hopper())
+    with pytest.raises(CheckFailedError) as caught:
+        compare([stray])
+    assert caught.value.what.endswith(
+        ": the plan does not name it; remove the .pth file or the code that puts it on the path (and 1 more fault)"
+    )
+    (other,) = caught.value.rejected
+    assert other.reason.endswith(
+        "; hide it with CUDA_VISIBLE_DEVICES, or set engine.prove_on_any_gpu=true for a functional proof"
+    )
+    assert caught.value.fix == ""
+
+
 def test_upstreams_library_is_named():
     library = str(SITE / "vllm/_C_stable_libtorch.abi3.so")
     assert f"has loaded {library}" in faults([report(runtime=runtime(native_libraries=(library,)))])
@@ -95,13 +115,12 @@ def test_an_interpreter_that_does_not_answer_is_a_fault(engine):
 
 
 def test_another_toolkit_is_named():
-    assert "runs volta-toolkit 0.0.1" in faults([report(versions={"toolkit": "0.0.1"})])
+    assert "runs toolkit 0.0.1" in faults([report(versions={"toolkit": "0.0.1"})])
 
 
 def test_another_gpu_than_a_v100_is_named_unless_any_was_asked_for():
-    hopper = report(runtime=runtime(device="NVIDIA H200", capability="9.0"))
-    assert "runs on NVIDIA H200, whose capability is 9.0, not 7.0" in faults([hopper])
-    compare([hopper], environment={VARIABLE: Demand.any_gpu.value})
+    assert "runs on NVIDIA H200, whose capability is 9.0, not 7.0" in faults([report(runtime=hopper())])
+    compare([report(runtime=hopper())], environment={VARIABLE: Demand.any_gpu.value})
 
 
 @pytest.mark.parametrize("engine", ["cpu", "v100"])

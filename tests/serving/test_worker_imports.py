@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from toolkit.planning.expected import ExpectedWorkers, ImportFolders
+from toolkit.planning.plan import Severity
 from toolkit.planning.worker_report import ImportRoot, WorkerReport
-from toolkit.plugin.platform.caches import cache_folder, cache_variables
-from toolkit.serving.worker_imports import added_findings, import_faults
+from toolkit.serving.worker_imports import added_findings, import_findings
 
 STANDARD, SITE, CHECKOUT = "/usr/lib/python3.11", "/env/lib/python3.11/site-packages", "/src/volta"
 PLANNED = ImportFolders((STANDARD,), (SITE,), ("/added",), CHECKOUT)
 RUN = Path("/runs/one")
-ENVIRONMENT = {"HOME": "/home/me", "TMPDIR": "/scratch"}
+ENVIRONMENT = {"HOME": "/home/me"}
 
 
-def root(folder, *modules, count=0):
-    return ImportRoot(str(folder), modules or ("regex",), count or len(modules) or 1)
+def root(folder, *modules, count=0, generated=False):
+    return ImportRoot(str(folder), modules or ("regex",), count or len(modules) or 1, generated)
 
 
 def report(*roots):
@@ -26,7 +27,11 @@ def report(*roots):
 
 
 def faults(*roots, environment=ENVIRONMENT, planned=PLANNED):
-    return [each.reason for each in import_faults(report(*roots), planned, environment, RUN)]
+    found = list(import_findings(report(*roots), planned, environment, RUN))
+    assert {(each.rule, each.severity, each.where) for each in found} <= {
+        ("workers-imports", Severity.refuse, "rank 0")
+    }
+    return [f"{each.message}; {each.fix}" for each in found]
 
 
 PLANNED_ROOTS = [
@@ -36,17 +41,13 @@ PLANNED_ROOTS = [
     root("/added", "vllm"),
     root(CHECKOUT, "toolkit"),
     root(CHECKOUT, "kernels", "toolkit"),
-    root("/home/me/.cache/huggingface/modules", "transformers_modules"),
-    root("/home/me/.cache/vllm/torch_compile_cache/ab/rank_0", "torch._inductor.runtime.compile_tasks.cab"),
-    root("/home/me/.triton/cache", "__triton_launcher", "cuda_utils"),
-    root("/home/me/.cache/volta-toolkit/engine/6065/triton/XU5D", "cuda_utils"),
-    root("/home/me/.cache/volta-toolkit/engine/6065/inductor/ab", "c7d2.kernel"),
-    root("/scratch/torchinductor_me/ab", "torch._inductor.runtime.compile_tasks.cab"),
+    root("/home/me/.cache/huggingface/modules", "transformers_modules", generated=True),
+    root("/home/me/.triton", "__triton_launcher", "cuda_utils", generated=True),
 ]
 
 
 @pytest.mark.parametrize("planned", PLANNED_ROOTS, ids=lambda each: each.folder)
-def test_what_the_plan_names_or_libraries_generate_passes(planned):
+def test_what_the_plan_names_or_a_worker_calls_generated_passes(planned):
     assert faults(planned) == []
 
 
@@ -60,7 +61,7 @@ FOREIGN = [
     ("/elsewhere", "the plan does not name it"),
     (f"{SITE}2", "the plan does not name it"),
     ("/home/me/.cache/huggingface/modules", "the plan does not name it"),
-    ("/home/me/.cache/other", "the plan does not name it"),
+    ("/home/me/.triton", "the plan does not name it"),
 ]
 
 
@@ -99,21 +100,24 @@ def test_a_link_to_the_planned_folder_is_the_planned_folder(tmp_path):
 
 def test_a_worker_that_does_not_say_is_not_believed():
     silent = WorkerReport(0, 1, 1, "cpu", {}, {})
-    (said,) = import_faults(silent, PLANNED, ENVIRONMENT, RUN)
-    assert "does not say where it imported from" in said.reason
+    (said,) = import_findings(silent, PLANNED, ENVIRONMENT, RUN)
+    assert "does not say where it imported from" in said.message
 
 
-def test_the_plugins_own_caches_are_known_here():
-    variables = cache_variables(cache_folder(Path("/home/me/.cache/volta-toolkit"), {"torch": "2.10.0"}))
-    for folder in variables.values():
-        if folder.startswith("/"):
-            assert faults(root(folder, "torch._inductor.runtime.compile_tasks.cab")) == []
+def test_a_link_to_the_toolkits_checkout_is_the_toolkits_checkout(tmp_path):
+    (tmp_path / "checkout").mkdir()
+    (tmp_path / "link").symlink_to("checkout")
+    planned = replace(PLANNED, added=(str(tmp_path),), toolkit=str(tmp_path / "checkout"))
+    expected = ExpectedWorkers("cpu", "Platform", planned)
+    assert added_findings([report(root(tmp_path / "link", "toolkit"))], expected) == ()
+    (found,) = added_findings([report(root(tmp_path / "link", "vllm"))], expected)
+    assert "imported vllm from" in found.message
 
 
 def test_what_comes_from_added_folders_is_a_warning_with_the_modules_names():
-    expected = ExpectedWorkers("cpu", PLANNED)
+    expected = ExpectedWorkers("cpu", "Platform", PLANNED)
     (found,) = added_findings([report(root("/added", "vllm")), report(root("/added", "regex"))], expected)
     assert (found.rule, found.where) == ("workers-added-imports", "engine.environment.PYTHONPATH")
     assert "the workers imported regex, vllm from /added, which comes before the environment's own" in found.message
     assert added_findings([report(root(SITE), root(CHECKOUT, "toolkit"))], expected) == ()
-    assert added_findings([report(root("/added"))], ExpectedWorkers("cpu", None)) == ()
+    assert added_findings([report(root("/added"))], ExpectedWorkers("cpu", "Platform", None)) == ()

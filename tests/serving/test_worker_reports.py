@@ -13,11 +13,11 @@ from toolkit.errors import CheckFailedError
 from toolkit.planning.worker_report import AttentionLayer, WorkerReport
 from toolkit.serving import worker_reports
 from toolkit.serving.worker_reports import (
-    NO_PLUGIN,
     ExpectedScales,
     await_use,
     check_scales,
     early_findings,
+    missing_ranks,
     read_reports,
 )
 
@@ -127,13 +127,25 @@ def test_a_shared_cache_has_its_owners_scales():
     check_scales([report((*LAYERS, reader))], ExpectedScales(SCALES), WHERE)
 
 
-def test_workers_that_say_nothing_are_not_believed():
-    assert faults([], ExpectedScales(SCALES)) == [f"KV scales: {NO_PLUGIN}"]
-    said = faults([report(LAYERS, 1, 3)], ExpectedScales(SCALES))
-    assert said == [
-        "rank 0: left no report, so its KV scales are not known (and 1 more fault)",
-        "rank 2: left no report, so its KV scales are not known",
-    ]
+def test_scales_that_nobody_reports_are_refused():
+    said = faults([], ExpectedScales(SCALES))
+    assert said[0].startswith("model.layers.0.self_attn.k_scale: no attention layer of the engine takes it")
+    assert len(said) == len(SCALES)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "world_size", "planned", "missing"),
+    [
+        ((), 1, None, [0]),
+        ((), 1, 2, [0, 1]),
+        ((0,), 1, 2, [1]),
+        ((1,), 3, None, [0, 2]),
+        ((0, 1), 3, 2, [2]),
+        ((0, 1), 2, 1, []),
+    ],
+)
+def test_ranks_are_missing_that_the_plan_or_a_worker_knows_of(ranks, world_size, planned, missing):
+    assert missing_ranks([report(LAYERS, rank, world_size) for rank in ranks], planned) == missing
 
 
 def test_reports_are_read_in_the_order_of_ranks(tmp_path):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from toolkit import __version__
 from toolkit.config.schema.engine import EngineName
 from toolkit.config.schema.verbs import DeploymentConfig
 from toolkit.machine.facts import Interpreter, MachineFacts
@@ -48,6 +49,8 @@ class ExpectedWorkers:
 
     engine: str
     """`cpu` or `v100`."""
+    platform: str
+    """The class that vLLM asks what the device can do."""
     imports: ImportFolders | None
     """None where the interpreter did not say; then no worker can pass."""
     silence: str = ""
@@ -55,9 +58,7 @@ class ExpectedWorkers:
     count: int | None = None
     """Workers: one for each rank."""
     versions: Mapping[str, str] = field(default_factory=dict)
-    """Of Python and of packages, without a local part such as `+cpu`."""
-    platform: str | None = None
-    """The class that vLLM asks what the device can do."""
+    """Of Python, of packages and of the toolkit, without a local part such as `+cpu`."""
     graphs: Graphs = field(default_factory=Graphs)
     kv_blocks: int | None = None
     switches: Mapping[str, bool] = field(default_factory=dict)
@@ -85,11 +86,11 @@ def expected_workers(
     dtype = None if value_of(extra, "--kv-cache-dtype") else kv_cache_dtype(config)
     return ExpectedWorkers(
         engine=config.engine.name.value,
+        platform=PLATFORMS[config.engine.name],
         imports=imports,
         silence="" if imports else silence,
         count=None if ranks_elsewhere else config.limits.tensor_parallel,
         versions=_versions(config, found),
-        platform=PLATFORMS[config.engine.name],
         graphs=expected_graphs(config),
         kv_blocks=kv_blocks,
         switches=dict(switches),
@@ -99,7 +100,7 @@ def expected_workers(
 
 
 def _versions(config: DeploymentConfig, found: Interpreter | None) -> dict[str, str]:
-    versions = {"vllm": config.engine.version}
+    versions = {"vllm": config.engine.version, "toolkit": __version__}
     if found is not None:
         named = COMPARED if config.engine.name is EngineName.v100 else COMPARED - {"triton"}
         versions |= {name: version for name, version in found.versions.items() if name in named}

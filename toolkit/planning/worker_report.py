@@ -84,6 +84,9 @@ class ImportRoot:
     """The first few, by name; in full where a module's file does not lie where its name says."""
     count: int
     """How many there are."""
+    generated: bool = False
+    """The process's own libraries wrote them, and no folder of the import path is meant: compiled kernels, and a
+    checkpoint's own code as transformers copies it."""
 
 
 @dataclass(frozen=True)

@@ -43,5 +43,5 @@ class Reporting:
         try:
             self._write(self._finished, ended)
             self._written = self._clock()
-        except Exception as error:  # noqa: BLE001 - a server that answers is worth more than a report of it
+        except Exception as error:  # a server that answers is worth more than a report of it
             logger.error("The worker's report cannot be made: %s: %s", type(error).__name__, error, exc_info=True)

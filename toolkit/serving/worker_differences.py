@@ -31,7 +31,7 @@ class Said:
 def differences(reports: Sequence[WorkerReport], planned: ExpectedWorkers) -> tuple[Finding, ...]:
     """Every difference, one finding for all workers that share it.
 
-    Certain failures (too few workers, other versions, another platform) are refusals, the others warnings.
+    Certain failures (too many workers, other versions, another platform) are refusals, the others warnings.
     """
     found: dict[Said, list[int]] = {}
     for report in reports:
@@ -46,21 +46,20 @@ def differences(reports: Sequence[WorkerReport], planned: ExpectedWorkers) -> tu
 
 def _count(reports: Sequence[WorkerReport], planned: ExpectedWorkers) -> Iterator[Finding]:
     ranks = {report.rank for report in reports}
-    if planned.count is not None and reports and len(ranks) != planned.count:
+    if planned.count is not None and len(ranks) > planned.count:
         said = f"{counted(len(ranks), 'worker')} reported, and {planned.count} were planned, one for each rank"
         yield Finding("workers-count", Severity.refuse, "workers", said, LOG)
 
 
 def _of_one(report: WorkerReport, planned: ExpectedWorkers) -> Iterator[Said]:
     yield from _versions(report, planned)
-    if planned.platform is not None:
-        if report.runtime is None or report.runtime.platform != planned.platform:
-            named = report.runtime.platform if report.runtime else "that it does not name"
-            said = f"runs on the platform {named}, not on {planned.platform}"
-            yield Said("workers-platform", Severity.refuse, said, LOG)
-        if report.runtime is not None:
-            yield from _graphs(report.runtime, planned)
-            yield from _blocks(report.runtime, planned)
+    if report.runtime is None or report.runtime.platform != planned.platform:
+        named = report.runtime.platform if report.runtime else "that it does not name"
+        said = f"runs on the platform {named}, not on {planned.platform}"
+        yield Said("workers-platform", Severity.refuse, said, LOG)
+    if report.runtime is not None:
+        yield from _graphs(report.runtime, planned)
+        yield from _blocks(report.runtime, planned)
     if planned.engine != report.engine:
         said = f"was told engine={report.engine or '?'}, and engine={planned.engine} was planned"
         yield Said("workers-engine", Severity.warn, said, LOG)

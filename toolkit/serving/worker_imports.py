@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from toolkit.errors import Rejected
 from toolkit.planning.expected import ExpectedWorkers, ImportFolders
 from toolkit.planning.plan import Finding, Severity
 from toolkit.planning.worker_report import ImportRoot, WorkerReport
@@ -16,25 +14,25 @@ from toolkit.planning.worker_report import ImportRoot, WorkerReport
 OURS = frozenset({"toolkit", "kernels"})
 """What a checkout of the toolkit may be imported for: transformers asks for a package `kernels`, and finds ours."""
 INSTALLED = frozenset({"site-packages", "dist-packages"})
-REMOTE_CODE = "transformers_modules"
-"""The package that transformers makes of code that comes with a checkpoint."""
 PROJECT = ("pyproject.toml", "setup.py", ".git")
 
 
-def import_faults(
+def import_findings(
     report: WorkerReport, planned: ImportFolders, environment: Mapping[str, str], run: Path
-) -> Iterator[Rejected]:
+) -> Iterator[Finding]:
     """Every folder outside the plan that a worker imported from: what, from where, why, and the fix.
 
     environment: what the engine's processes see. run: their working directory.
     """
+    where = f"rank {report.rank}"
     if not report.imports:
-        yield Rejected(f"rank {report.rank}", "does not say where it imported from; install this volta-toolkit there")
+        fix = "install this volta-toolkit beside vLLM"
+        yield Finding("workers-imports", Severity.refuse, where, "does not say where it imported from", fix)
     for root in report.imports:
-        if not (_planned(root, planned) or _generated(root, environment)):
+        if not (root.generated or _of_environment(root, planned) or _added(root, planned)):
             why, fix = _explain(Path(root.folder), environment, run)
-            said = f"imported {_named(root)} from {root.folder}, outside the planned environment: {why}; {fix}"
-            yield Rejected(f"rank {report.rank}", said)
+            said = f"imported {_named(root)} from {root.folder}, outside the planned environment: {why}"
+            yield Finding("workers-imports", Severity.refuse, where, said, fix)
 
 
 def added_findings(reports: Sequence[WorkerReport], expected: ExpectedWorkers) -> tuple[Finding, ...]:
@@ -45,8 +43,7 @@ def added_findings(reports: Sequence[WorkerReport], expected: ExpectedWorkers) -
         return ()
     for report in reports:
         for root in report.imports:
-            inside = _installed_in(root, planned) or root.folder == planned.toolkit
-            if not inside and any(_below(root.folder, folder) for folder in planned.added):
+            if not (root.generated or _of_environment(root, planned)) and _added(root, planned):
                 found.setdefault(root.folder, set()).add(_named(root))
     return tuple(
         Finding(
@@ -60,41 +57,20 @@ def added_findings(reports: Sequence[WorkerReport], expected: ExpectedWorkers) -
     )
 
 
-def _planned(root: ImportRoot, planned: ImportFolders) -> bool:
-    if _installed_in(root, planned) or any(_below(root.folder, folder) for folder in planned.added):
+def _of_environment(root: ImportRoot, planned: ImportFolders) -> bool:
+    """The interpreter's own, or the toolkit's checkout for what it may be imported for."""
+    if any(_below(root.folder, folder) for folder in planned.packages):
+        return True
+    if any(
+        _below(root.folder, folder) and INSTALLED.isdisjoint(Path(os.path.relpath(root.folder, folder)).parts)
+        for folder in planned.standard
+    ):
         return True
     return planned.toolkit is not None and _same(root.folder, planned.toolkit) and OURS.issuperset(root.modules)
 
 
-def _installed_in(root: ImportRoot, planned: ImportFolders) -> bool:
-    if any(_below(root.folder, folder) for folder in planned.packages):
-        return True
-    return any(
-        _below(root.folder, folder) and INSTALLED.isdisjoint(Path(os.path.relpath(root.folder, folder)).parts)
-        for folder in planned.standard
-    )
-
-
-def _generated(root: ImportRoot, environment: Mapping[str, str]) -> bool:
-    """Code that libraries write for themselves and load again: compiled kernels, and a checkpoint's own code.
-
-    Compilers call their modules what they like (Triton `cuda_utils` and `__triton_launcher`, inductor by a digest) and
-    load them by their files, without the import path: whatever comes from their folders is theirs.
-    """
-    home = environment.get("HOME") or str(Path.home())
-    cache = environment.get("XDG_CACHE_HOME") or f"{home}/.cache"
-    temporary = environment.get("TMPDIR") or tempfile.gettempdir()
-    compiled = (
-        f"{cache}/volta-toolkit/engine",  # plugin/platform/caches.py
-        environment.get("VLLM_CACHE_ROOT") or f"{cache}/vllm",
-        environment.get("TRITON_CACHE_DIR") or f"{home}/.triton",
-        environment.get("TORCHINDUCTOR_CACHE_DIR") or f"{temporary}/torchinductor_",
-    )
-    if any(_below(root.folder, folder) for folder in compiled) or root.folder.startswith(compiled[-1]):
-        return True
-    hub = environment.get("HF_HOME") or f"{cache}/huggingface"
-    dynamic = environment.get("HF_MODULES_CACHE") or f"{hub}/modules"
-    return _below(root.folder, dynamic) and all(name.partition(".")[0] == REMOTE_CODE for name in root.modules)
+def _added(root: ImportRoot, planned: ImportFolders) -> bool:
+    return any(_below(root.folder, folder) for folder in planned.added)
 
 
 def _explain(folder: Path, environment: Mapping[str, str], run: Path) -> tuple[str, str]:

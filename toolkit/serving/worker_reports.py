@@ -22,7 +22,6 @@ Wanted = Mapping[Place, tuple[str, float]]
 """Each scale's name and value, by its layer and `k` or `v`."""
 USE_S = 10.0
 POLL_S = 0.02
-NO_PLUGIN = "the engine's workers left no report: is volta-toolkit installed beside vLLM?"
 
 
 @dataclass(frozen=True)
@@ -71,16 +70,19 @@ def early_findings(reports: Sequence[WorkerReport]) -> tuple[Finding, ...]:
     return (Finding("workers-report-early", Severity.warn, "workers", said, "look for its warnings in the log"),)
 
 
-def missing_ranks(reports: Sequence[WorkerReport]) -> list[int]:
-    """The ranks that left no report, in order; rank 0 where none did."""
-    size = reports[0].world_size if reports else 1
+def missing_ranks(reports: Sequence[WorkerReport], planned: int | None) -> list[int]:
+    """The ranks that left no report, in order: of those that are planned, and of those that the workers know of.
+
+    planned: the number of ranks; None where it is not known.
+    """
+    size = max(planned or 1, *(report.world_size for report in reports), 1)
     return sorted(set(range(size)) - {report.rank for report in reports})
 
 
 def check_scales(reports: Sequence[WorkerReport], expected: ExpectedScales, where: Path) -> None:
     """See that every attention layer uses the view's scales, and nothing else.
 
-    where: the folder of the reports.
+    reports: of all ranks. where: their folder.
 
     Raises:
         CheckFailedError: a scale differs, is missing, or is on a layer without an FP8 cache; each is named.
@@ -89,22 +91,13 @@ def check_scales(reports: Sequence[WorkerReport], expected: ExpectedScales, wher
         return
     wanted = {place: (name, value) for name, value in expected.scales.items() if (place := place_of(name)) is not None}
     layers = [layer for report in reports for layer in report.layers if not layer.name.startswith(DRAFT_MODEL)]
-    faults = list(_absent(reports)) or [
+    faults = [
         *(fault for layer in layers for fault in _layer_faults(layer, wanted, strict=expected.strict)),
         *_unclaimed(layers, wanted),
     ]
     if faults:
         fix = "calibrate this checkpoint again, or serve with overlay=none"
         raise check_failed(tuple(dict.fromkeys(faults)), where=str(where), fix=fix)
-
-
-def _absent(reports: Sequence[WorkerReport]) -> Iterator[Rejected]:
-    """Workers that say nothing."""
-    if not reports:
-        yield Rejected("KV scales", NO_PLUGIN)
-        return
-    for rank in missing_ranks(reports):
-        yield Rejected(f"rank {rank}", "left no report, so its KV scales are not known")
 
 
 def _layer_faults(layer: AttentionLayer, wanted: Wanted, *, strict: bool) -> Iterator[Rejected]:

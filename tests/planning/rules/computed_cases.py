@@ -559,7 +559,7 @@ FOLDERS = ImportFolders(("/engine/lib",), (SITE,), (ADDED, f"{SITE}/nested", "/e
 
 def imported(roots, folders, space):
     reports = [WorkerReport(0, 1, 1, "cpu", {}, {}, imports=tuple(ImportRoot(*root) for root in roots))]
-    return list(space["added_findings"](reports, ExpectedWorkers("cpu", folders)))
+    return list(space["added_findings"](reports, ExpectedWorkers("cpu", "Platform", folders)))
 
 
 def of_imports(expected, *roots, folders=FOLDERS):
