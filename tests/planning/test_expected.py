@@ -62,8 +62,8 @@ def test_without_the_interpreter_only_vllm_is_known_and_the_reason_is_kept():
     [
         ("--pipeline-parallel-size=2", "count"),
         ("--pipeline_parallel_size=2", "count"),
-        ("-dp", "count"),
-        ("--kv-cache-dtype=auto", "kv_dtype"),
+        ("-pp", "count"),
+        ("-n2", "count"),
         ("--attention-backend=X", "attention"),
         ("--attention_backend=X", "attention"),
     ],

@@ -12,7 +12,7 @@ from toolkit.config.schema.verbs import DeploymentConfig
 from toolkit.machine.facts import Interpreter, MachineFacts
 from toolkit.planning.attention_routes import V100_IMPLEMENTATION, cpu_implementation
 from toolkit.planning.command import kv_cache_dtype
-from toolkit.planning.extra_arguments import begins, value_of
+from toolkit.planning.extra_arguments import begins
 from toolkit.planning.graphs import Graphs, expected_graphs
 
 PLATFORMS: Mapping[EngineName, str] = {
@@ -21,10 +21,7 @@ PLATFORMS: Mapping[EngineName, str] = {
 }
 COMPARED = frozenset({"torch", "triton", "transformers"})
 """Packages whose installed versions the workers must have loaded."""
-RANKS = (
-    "--tensor-parallel-size", "-tp", "--pipeline-parallel-size", "-pp", "--data-parallel-size", "-dp",
-    "--prefill-context-parallel-size", "-pcp", "--nnodes",
-)  # fmt: skip
+RANKS = ("--pipeline-parallel-size", "-pp", "--prefill-context-parallel-size", "-pcp", "--nnodes", "-n")
 """How arguments begin that make other workers than the plan's."""
 ATTENTION = ("--attention-", "-ac")
 """How those begin that choose another class of attention."""
@@ -83,7 +80,6 @@ def expected_workers(
     silence = machine.unread.get("interpreter", "nobody asked the interpreter where it imports from")
     imports = ImportFolders(found.standard, found.packages, found.added, found.toolkit) if found is not None else None
     ranks_elsewhere = begins(extra, RANKS)
-    dtype = None if value_of(extra, "--kv-cache-dtype") else kv_cache_dtype(config)
     return ExpectedWorkers(
         engine=config.engine.name.value,
         platform=PLATFORMS[config.engine.name],
@@ -94,7 +90,7 @@ def expected_workers(
         graphs=expected_graphs(config),
         kv_blocks=kv_blocks,
         switches=dict(switches),
-        kv_dtype=dtype,
+        kv_dtype=kv_cache_dtype(config),
         attention=_attention(config, machine, model),
     )
 
