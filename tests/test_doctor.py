@@ -127,7 +127,9 @@ def test_an_interpreter_that_does_not_answer_is_not_called_well(tmp_path, python
     for name, line in (("silent", "exit 0"), ("strange", "echo '[1, 2]'")):
         (tmp_path / name).write_text(f"#!/bin/sh\n{line}\n")
         (tmp_path / name).chmod(0o755)
-    document = doctor(f"engine.python={tmp_path / python}", "server.port=18433", code=0)
+    document = doctor(f"engine.python={tmp_path / python}", "server.port=18433", code=5)
+    refused = {found["rule"] for found in document["findings"] if found["severity"] == "refuse"}
+    assert refused == {"interpreter-silent"}
     machine = document["facts"]["machine"]
     reason = f"{tmp_path / python} does not say where it imports from"
     for fact in ("software", "extensions", "members"):
@@ -144,7 +146,7 @@ def test_a_folder_that_is_named_twice_holds_one_copy(tmp_path):
     python = tmp_path / "python"
     python.write_text(f'#!/bin/sh\necho \'["{tmp_path}/packages", "{tmp_path}/packages"]\'\n')
     python.chmod(0o755)
-    document = doctor(f"engine.python={python}", "server.port=18433", code=0)
+    document = doctor(f"engine.python={python}", "server.port=18433", code=5)  # it says nothing else of itself
     found = document["facts"]["machine"]["software"]["distributions"]
     assert [copy["name"] for copy in found] == ["torch", "vllm"]
     assert "two-copies" not in rules(document)
