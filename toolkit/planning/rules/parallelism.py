@@ -37,6 +37,23 @@ def _fitting(heads: int) -> Iterator[str]:
     return (str(count) for count in range(1, min(heads, MOST_RANKS) + 1) if heads % count == 0)
 
 
+def most_ranks(config: Mapping[str, Any], gpus: int) -> int:
+    """The most ranks on so many GPUs over which a model's heads divide; at least 1."""
+    text = text_config(config)
+    heads = text.get("num_attention_heads")
+    kv_heads = text.get("num_key_value_heads", heads)
+    for ranks in range(gpus, 1, -1):
+        divides = not isinstance(heads, int) or heads % ranks == 0
+        if divides and (not isinstance(kv_heads, int) or kv_heads < 1 or not _uneven(kv_heads, ranks)):
+            return ranks
+    return 1
+
+
+def _uneven(kv_heads: int, ranks: int) -> bool:
+    """Whether KV heads neither divide over nor repeat evenly on the ranks."""
+    return max(kv_heads, ranks) % min(kv_heads, ranks) != 0
+
+
 def hidden_not_divisible(context: Context) -> Iterator[Problem]:
     """Transformers refuses such a Llama, whatever its head_dim says."""
     text = text_config(context.checkpoint.config)
@@ -58,7 +75,7 @@ def kv_heads_not_divisible(context: Context) -> Iterator[Problem]:
     heads = text.get("num_key_value_heads", text.get("num_attention_heads"))  # as many as query heads if it is absent
     if not isinstance(heads, int) or heads < 1:
         yield unknown("limits.tensor_parallel", "config.json does not say how many KV heads there are")
-    elif max(heads, ranks) % min(heads, ranks):
+    elif _uneven(heads, ranks):
         yield Problem(
             "limits.tensor_parallel",
             f"{heads} KV heads neither divide over nor repeat evenly on {ranks} ranks",
