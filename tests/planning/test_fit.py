@@ -142,6 +142,7 @@ def test_a_change_that_another_rule_refuses_is_not_proposed(short):
 def test_every_lever_moves_some_deployment_to_where_it_can_be_served(lever):
     """One whose every change another rule refuses could never be proposed."""
     deployments = [gpu(16, limits__max_num_seqs=4, limits__max_num_batched_tokens=512)]
+    deployments += [gpu(16, limits__tensor_parallel=2)]
     deployments += [gpu(16, limits__for_tokens=10**6), gpu(16, limits__gpu_memory_utilization=0.98)]
     plan = planner()
     assert any(
@@ -169,6 +170,78 @@ def test_a_share_that_cannot_be_free_at_the_start_is_lowered(told, loss):
     assert "gpu-share-tight" in {of.rule for of in planner()(replace(config, limits=one_more)).findings}
 
 
+def test_gpus_that_the_profile_has_are_proposed_first_as_they_cost_nothing():
+    """Ten GiB on each of four GPUs are twenty on each of two; 12 heads divide over three, but 2 KV heads do not."""
+    found = fitted(gpu(16, limits__tensor_parallel=2))
+    (change,) = found.proposals[0].changes
+    assert (change.override, change.loss) == ("limits.tensor_parallel=4", "2 GPUs that no rank uses")
+    assert not refusals(found.proposals[0].plan)
+    assert fitted(gpu(32, limits__tensor_parallel=1, limits__kv_cache_memory_bytes=GIB)).proposals[0].overrides == (
+        "limits.tensor_parallel=2"
+    )
+
+
+def test_gpus_that_the_machine_lacks_are_not_proposed():
+    two = cases.gpu_machine(gpus=(cases.v100(0), cases.v100(1)))
+    found = fitted(gpu(16, limits__tensor_parallel=2), two)
+    assert (found.proposals, found.nearest is not None) == ((), True)
+    assert "tensor_parallel" not in {change.name for change in found.nearest.changes}
+    assert render(found).endswith("or a profile (hardware=) with more GPUs or with more memory on each")
+
+
+def test_a_context_beyond_the_model_is_a_size_too():
+    """No proposal may still be refused for it: one that shortens another size alone would be."""
+    config = gpu(32, limits__max_model_len=131072)
+    found = fitted(config)
+    assert "context-too-long" in {problem.rule for problem in found.problems}
+    assert [proposal.overrides for proposal in found.proposals] == ["limits.max_model_len=8192"]
+    assert not refusals(found.proposals[0].plan)
+    joined = fitted(gpu(16, limits__max_model_len=131072, limits__tensor_parallel=2)).proposals
+    assert [change.name for proposal in joined for change in proposal.changes][:2] == [
+        "tensor_parallel",
+        "max_model_len",
+    ]
+    assert not refusals(joined[0].plan)
+
+
+def test_a_model_of_few_positions_is_not_told_to_be_smaller():
+    few = cases.llama(max_position_embeddings=512)
+
+    def plan(config) -> Plan:
+        return make_plan(config, "", few, cases.gpu_machine())
+
+    config = cases.on_v100(limits__max_model_len=2048)
+    text = render(fit(config, plan(config), plan))
+    assert "use limits.max_model_len=512" in text.splitlines()[-1]
+    assert "smaller model" not in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"limits__tensor_parallel": 3}, "do not divide evenly"),
+        ({"kv__dtype": "fp8"}, "fp8 does not say"),
+        ({"limits__for_tokens": 0}, "0 is no target"),
+    ],
+)
+def test_what_could_not_be_computed_does_not_fit_already(changes, why):
+    found = fitted(gpu(16, **changes))
+    assert (found.problems, found.proposals, found.nearest) == ((), (), None)
+    assert found.to_json()["unknown"]
+    text = render(found)
+    assert "fits already" not in text
+    assert "could be computed" in text
+    assert why in text
+    assert "fix: " in text
+
+
+def test_the_cpu_engine_is_not_told_to_take_more_gpus():
+    small = cases.machine(memory_bytes=2**20, available_bytes=2**20)
+    found = fitted(cases.config(limits__kv_cache_memory_bytes=GIB), small)
+    assert found.problems
+    assert render(found).splitlines()[-1] == "  a smaller model or a machine with more memory would"
+
+
 def test_the_levers_stand_in_the_order_of_their_loss():
     config = gpu(16, limits__max_num_seqs=4, limits__max_num_batched_tokens=512)
     changes = [found for lever in LEVERS if (found := lever.changes(config, planner()(config)))]
@@ -180,6 +253,6 @@ def test_the_levers_stand_in_the_order_of_their_loss():
         "gpu_memory_utilization",
     ]
     targeted = gpu(16, limits__for_tokens=10**6)
-    assert LEVERS[1].changes(targeted, planner()(targeted))[-1].value == targeted.limits.max_model_len
+    assert LEVERS[2].changes(targeted, planner()(targeted))[-1].value == targeted.limits.max_model_len
     for found in changes:
         assert len({change.override for change in found}) == len(found)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from toolkit.planning.fit import Fit, Proposal
+from toolkit.planning.fit import Fit, Proposal, of_size
+from toolkit.planning.plan import Finding, Plan
 
 
 def render(found: Fit) -> str:
@@ -14,6 +15,11 @@ def render(found: Fit) -> str:
 
 def _lines(found: Fit) -> Iterator[str]:
     yield "what would make it fit"
+    if found.unknown:
+        yield "  nobody can say: no memory and no KV cache could be computed"
+        for finding in found.unknown:
+            yield from _told(finding)
+        return
     if not found.problems:
         yield "  it fits already: no size refuses this plan"
         return
@@ -30,10 +36,25 @@ def _lines(found: Fit) -> Iterator[str]:
     if found.nearest is not None:
         if found.nearest.changes:
             yield f"  nearest: {found.nearest.overrides}"
-        for finding in found.nearest.plan.findings:
-            if finding.rule in {problem.rule for problem in found.problems}:
-                yield f"      even so {finding.message}"
-    yield "  a smaller model, more GPUs (limits.tensor_parallel) or GPUs with more memory would"
+        for finding in of_size(found.nearest.plan):
+            yield f"      even so {finding.message}"
+        yield f"  {_beyond(found.nearest.plan)}"
+
+
+def _told(finding: Finding) -> Iterator[str]:
+    yield f"      {finding.where}: {finding.message}"
+    if finding.fix:
+        yield f"      fix: {finding.fix}"
+
+
+def _beyond(plan: Plan) -> str:
+    """What no option can do."""
+    left = of_size(plan)
+    if [finding.rule for finding in left] == ["context-too-long"]:
+        return left[0].fix
+    if plan.engine == "v100":
+        return "a smaller model would, or a profile (hardware=) with more GPUs or with more memory on each"
+    return "a smaller model or a machine with more memory would"
 
 
 def effect(proposal: Proposal) -> str:

@@ -12,7 +12,9 @@ from toolkit.planning.levers import LEVERS, Change, Lever
 from toolkit.planning.plan import Finding, Plan, Severity
 
 Planner = Callable[[DeploymentConfig], Plan]
-SIZE_RULES = frozenset({"kv-too-small", "gpu-memory-short", "gpu-share-short", "kv-over-host-memory"})
+SIZE_RULES = frozenset(
+    {"context-too-long", "kv-too-small", "gpu-memory-short", "gpu-share-short", "kv-over-host-memory"}
+)
 """Rules that refuse a plan because something does not fit."""
 
 
@@ -48,11 +50,14 @@ class Fit:
     """Each makes it fit by itself, the cheapest loss first."""
     nearest: Proposal | None
     """Where nothing fits: every change at once, which still does not."""
+    unknown: tuple[Finding, ...] = ()
+    """Why no size is known, so that nobody can say what would fit; empty where sizes are known."""
 
     def to_json(self) -> dict[str, Any]:
         """The proposals as plain data."""
         return {
             "needed": bool(self.problems),
+            "unknown": [found.message for found in self.unknown],
             "proposals": [proposal.to_json() for proposal in self.proposals],
             "nearest": self.nearest.to_json() if self.nearest is not None else None,
         }
@@ -66,6 +71,8 @@ def fit(config: DeploymentConfig, plan: Plan, planner: Planner) -> Fit:
 
     planner: plans a changed deployment with the same facts.
     """
+    if plan.capacity is None:
+        return Fit((), (), None, _why_unknown(plan))
     problems = of_size(plan)
     if not problems:
         return Fit((), (), None)
@@ -84,6 +91,12 @@ def of_size(plan: Plan) -> tuple[Finding, ...]:
     return tuple(found for found in plan.findings if found.rule in SIZE_RULES and found.severity is Severity.refuse)
 
 
+def _why_unknown(plan: Plan) -> tuple[Finding, ...]:
+    """What kept the planner from its sizes: the model's shapes, or values that mean nothing."""
+    told = tuple(found for found in plan.findings if found.rule == "capacity-unknown")
+    return told or tuple(found for found in plan.findings if found.severity is Severity.refuse)
+
+
 class _Search:
     """Tries deployments, and knows what the plan was refused for already."""
 
@@ -96,10 +109,12 @@ class _Search:
         return plan.capacity is not None and _refusals(plan) <= self._accepted
 
     def mildest(self, config: DeploymentConfig, lever: Lever) -> Proposal | None:
-        """The first of a lever's changes that makes the plan fit, by bisection; None where the last does not."""
+        """The first of a lever's changes that makes the plan fit, by bisection where they are ordered."""
         changes = lever.changes(config, self._planner(config))
+        if lever.unordered:
+            return self._any(config, changes)
         if not changes or not self.fits(self._with(config, (changes[-1],)).plan):
-            return self._any(config, changes[:-1]) if lever.unordered else None
+            return None
         low, high = 0, len(changes) - 1
         while low < high:
             middle = (low + high) // 2

@@ -11,10 +11,13 @@ from toolkit.config.schema.engine import EngineName
 from toolkit.config.schema.verbs import DeploymentConfig
 from toolkit.counted import counted
 from toolkit.planning.plan import Plan
+from toolkit.planning.rules.parallelism import MOST_RANKS
 from toolkit.planning.targets import has_target
 
 SHORTEST = 1024
 """Tokens below which a context is not worth proposing."""
+LONGEST = 2**24
+"""Tokens beyond the positions of any model."""
 FEWEST_BATCHED = 256
 _STEPS = 64
 HIGHEST_UTILIZATION = 97
@@ -47,10 +50,19 @@ def _limit(name: str, value: float, loss: str) -> Change:
     return Change("limits", name, value, f"limits.{name}={value}", loss)
 
 
+def _gpus(config: DeploymentConfig, _: Plan) -> Sequence[Change]:
+    """More of the GPUs that the profile has; the planner tries which numbers the model divides over."""
+    used = config.limits.tensor_parallel
+    if config.engine.name is not EngineName.v100 or used < 1:
+        return []
+    more = range(used + 1, min(config.hardware.gpu_count, MOST_RANKS) + 1)
+    return [_limit("tensor_parallel", count, f"{counted(count - used, 'GPU')} that no rank uses") for count in more]
+
+
 def _context(config: DeploymentConfig, _: Plan) -> Sequence[Change]:
     longest = config.limits.max_model_len
     step = 256 if longest > 2 * SHORTEST else 16
-    lengths = range((longest - 1) // step * step, SHORTEST - 1, -step)
+    lengths = range(min(longest - 1, LONGEST) // step * step, SHORTEST - 1, -step)
     return [_limit("max_model_len", length, f"{counted(longest - length, 'token')} of context") for length in lengths]
 
 
@@ -122,6 +134,7 @@ def _memory(config: DeploymentConfig, plan: Plan) -> Sequence[Change]:
 
 
 LEVERS = (
+    Lever(_gpus, unordered=True),
     Lever(_start),
     Lever(_target),
     Lever(_context),
