@@ -204,6 +204,20 @@ def test_a_context_beyond_the_model_is_a_size_too():
     assert not refusals(joined[0].plan)
 
 
+def test_no_change_of_a_lever_is_planned_for_nothing():
+    """Of the thousands of shorter contexts only those that a bisection asks for are planned, also where levers join."""
+    plan, planned = planner(), []
+
+    def counting(config) -> Plan:
+        planned.append(config)
+        return plan(config)
+
+    config = gpu(16, limits__max_model_len=10**9, limits__tensor_parallel=2)
+    (proposal,) = fit(config, plan(config), counting).proposals
+    assert "limits.max_model_len=8192" in proposal.overrides
+    assert len(planned) < 200
+
+
 def test_a_model_of_few_positions_is_not_told_to_be_smaller():
     few = cases.llama(max_position_embeddings=512)
 

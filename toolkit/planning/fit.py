@@ -135,9 +135,10 @@ class _Search:
         found = Proposal((), self._planner(config))
         for lever in LEVERS:
             now = with_changes(config, [change for _, change in applied])
-            usable = [c for c in lever.changes(now, found.plan) if self._allowed(self._with(now, (c,)).plan)]
-            if usable:
-                applied.append((lever, usable[-1]))
+            strongest_first = reversed(lever.changes(now, found.plan))
+            usable = (change for change in strongest_first if self._allowed(self._with(now, (change,)).plan))
+            if (strongest := next(usable, None)) is not None:
+                applied.append((lever, strongest))
                 found = self._with(config, [change for _, change in applied])
             if self.fits(found.plan):
                 return self._milder(config, applied)
