@@ -178,3 +178,33 @@ def test_nothing_is_written_over(calibrate, tmp_path):
     assert code == 2
     assert f"error: {tmp_path / 'pack'} exists" in err
     assert list((tmp_path / "pack").iterdir()) == []
+
+
+def test_what_came_meanwhile_is_not_written_over(calibrate, tmp_path):
+    one = calibrate(measure=measured())
+    harness.until(lambda: one.runs.exists() and list(one.runs.iterdir()), 60.0)
+    one.pack.mkdir()
+    code, out, err = one.end()
+    assert (code, out) == (5, ""), err
+    assert f"error: {one.pack} exists by now\n" in err
+    assert list(one.pack.iterdir()) == []
+    assert read_pack(tmp_path / ".pack.new").scales, "what took long to measure is kept, and the error says where"
+
+
+def test_a_folder_belongs_to_one_calibration(calibrate, tmp_path):
+    def measures(one):
+        return one.runs.exists() and list(one.runs.glob("*/measurements/control.json"))
+
+    # The stand-in measures nothing, so the first waits until it is killed.
+    first = calibrate("engine.stop_timeout_s=600", ignore_term=True)
+    harness.until(lambda: measures(first), 60.0)
+    code, out, err = calibrate(measure=measured()).end()
+    assert (code, out) == (2, "")
+    assert f"error: another calibration writes {first.pack}\n" in err
+    first.process.kill()
+    harness.end(first.process, first.runs)
+    third = calibrate(measure=measured())
+    code, _, err = third.end()
+    assert code == 0, err
+    assert read_pack(third.pack).scales
+    assert not [path.name for path in tmp_path.iterdir() if path.name.startswith(".")], "the killed one's claim is gone"

@@ -30,11 +30,11 @@ def main() -> None:
 def run(composed: Composed[CalibrateConfig]) -> int:
     """Measure, and write the pack; 128+n where a signal came first."""
     config = composed.config
-    folder = output_folder(config.folder, config.checkpoint.name)
-    answer = calibrate(measuring(composed), os.environ, reporter_for(sys.stderr), progress_for(sys.stderr))
-    if isinstance(answer, int):
-        return answer
-    write_calibration(answer, folder)
+    with output_folder(config.folder, config.checkpoint.name) as folder:
+        answer = calibrate(measuring(composed), os.environ, reporter_for(sys.stderr), progress_for(sys.stderr))
+        if isinstance(answer, int):
+            return answer
+        write_calibration(answer, folder)
     serve = _serve_line(composed, folder)
     if config.output is Output.json:
         say(json.dumps({"folder": str(folder), "serve": serve, **answer.to_data()}, indent=1))

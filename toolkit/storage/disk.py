@@ -11,7 +11,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from errno import EINVAL, ENOSYS, EOPNOTSUPP
+from errno import EEXIST, EINVAL, ENOSYS, EOPNOTSUPP
 from pathlib import Path
 
 FILE_MODE = 0o644  # the engine may run as another user
@@ -130,6 +130,14 @@ def publish(staging: Path, final: Path) -> None:
         staging.rename(final)
     else:
         exchange(staging, final)
+    sync(final.parent)
+
+
+def publish_new(staging: Path, final: Path) -> None:
+    """Give a finished folder a name that is free; FileExistsError where it is taken."""
+    if os.path.lexists(final):
+        raise FileExistsError(EEXIST, os.strerror(EEXIST), str(final))
+    staging.rename(final)  # fails by itself where a folder was made and filled meanwhile
     sync(final.parent)
 
 

@@ -31,6 +31,29 @@ def locked_if_free(path: Path) -> Iterator[bool]:
 
 
 @contextmanager
+def claimed(path: Path) -> Iterator[bool]:
+    """Hold the lock at `path` if nobody else does, and take its file away in the end; yields whether.
+
+    A holder that was killed leaves the file, which anybody may claim. Never wait for such a lock: who waits would get
+    the lock of a file that is gone.
+    """
+    with _opened(path) as descriptor:
+        mine = _try_lock(descriptor) and _lies_at(path, descriptor)
+        try:
+            yield mine
+        finally:
+            if mine:
+                path.unlink(missing_ok=True)
+
+
+def _lies_at(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(path.lstat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+@contextmanager
 def _opened(path: Path) -> Iterator[int]:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
     try:
