@@ -10,7 +10,7 @@ config, on_v100, gpus, v100 = cases.config, cases.on_v100, cases.gpu_machine, ca
 R580, CURED = "install a driver of branch R580", {"engine__environment": {"NCCL_P2P_DISABLE": "1"}}
 NO_CUSTOM = {"engine__extra_arguments": ["--disable-custom-all-reduce"]}
 MIXED = (v100(0), v100(1, name="Tesla V100-PCIE-16GB", memory_bytes=16935550976))
-CURE = "set +engine.environment.NCCL_P2P_DISABLE=1 and add --disable-custom-all-reduce to engine.extra_arguments"
+CURE = "set ++engine.environment.NCCL_P2P_DISABLE=1 and add --disable-custom-all-reduce to engine.extra_arguments"
 LIST = "list each GPU once, by index or by whole UUID; `nvidia-smi -L` prints both"
 TWO, V100 = {"limits__tensor_parallel": 2}, 34072428544
 SHARE, CONTEXT = 30665185690, 319 * 2**20

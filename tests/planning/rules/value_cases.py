@@ -130,17 +130,39 @@ CASES = [
     ),
     Case("kv-wider-than-engine", None, config(engine__dtype="float32", kv__dtype="fp8_e4m3")),
     Case("kv-wider-than-engine", None, config(engine__dtype="float16", kv__dtype="float16")),
+    Case("kv-wider-than-engine", None, config(engine__dtype="fp16", kv__dtype="float16")),
+    Case("kv-wider-than-engine", None, on_v100(engine__dtype="bfloat16", kv__dtype="float16"), machine=gpus()),
     Case(
         "engine-dtype-unknown",
-        ("engine.dtype", "engine=cpu cannot compute in 'half'", "choose engine.dtype=float16 or float32 or bfloat16"),
-        config(engine__dtype="half"),
+        ("engine.dtype", "engine=cpu cannot compute in 'int8'", "choose engine.dtype=float16 or float32 or bfloat16"),
+        config(engine__dtype="int8"),
     ),
-    Case(
-        "engine-dtype-unknown",
-        ("engine.dtype", "engine=v100 cannot compute in 'float32'", "choose engine.dtype=float16 or bfloat16"),
-        on_v100(engine__dtype="float32"),
-        machine=gpus(),
+    *(
+        Case(
+            "engine-dtype-unknown",
+            (
+                "engine.dtype",
+                f"engine=cpu cannot compute in '{alias}'; did you mean {meant}?",
+                f"choose engine.dtype={meant}",
+            ),
+            config(engine__dtype=alias),
+        )
+        for alias, meant in (("half", "float16"), ("float", "float32"), ("fp32", "float32"), ("bf16", "bfloat16"))
     ),
+    *(
+        Case(
+            "engine-dtype-unknown",
+            ("engine.dtype", f"engine=v100 cannot compute in {says}", "choose engine.dtype=float16"),
+            on_v100(engine__dtype=dtype),
+            machine=gpus(),
+        )
+        for dtype, says in (
+            ("fp16", "'fp16'; did you mean float16?"),
+            ("float32", "'float32'"),
+            ("bf16", "'bf16'"),
+        )
+    ),
+    Case("engine-dtype-unknown", None, on_v100(engine__dtype="bfloat16"), machine=gpus()),
     *(Case("engine-dtype-unknown", None, config(engine__dtype=d)) for d in ("float16", "float32", "bfloat16")),
     Case(
         "bf16-on-sm70",

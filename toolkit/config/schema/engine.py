@@ -49,7 +49,8 @@ class EngineConfig:
     )
     """Variables of the calling shell that the engine may see; everything else is dropped."""
     extra_arguments: list[str] = field(default_factory=list)
-    """Arguments appended to the engine's command line as they are."""
+    """Arguments appended to the engine's command line as they are; all of them in one list, as the shell takes it:
+    `'engine.extra_arguments=[--seed,7,"--scheduling-policy=fcfs"]'`."""
     start_timeout_s: float = 120.0
     """Seconds without any progress after which a start is given up; progress extends the deadline."""
     stop_timeout_s: float = 15.0

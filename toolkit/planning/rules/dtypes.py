@@ -10,7 +10,8 @@ from toolkit.planning.plan import Severity
 from toolkit.planning.rules.rule import Context, Problem, Rule, no_shapes
 
 KV_DTYPES = ("float16", "fp8_e4m3", "fp8_e5m2")
-ENGINE_DTYPES = {EngineName.cpu: ("float16", "float32", "bfloat16"), EngineName.v100: ("float16", "bfloat16")}
+ENGINE_DTYPES = {EngineName.cpu: ("float16", "float32", "bfloat16"), EngineName.v100: ("float16",)}
+ALIASES = {"fp16": "float16", "half": "float16", "fp32": "float32", "float": "float32", "bf16": "bfloat16"}
 
 
 def kv_dtype_ambiguous(context: Context) -> Iterator[Problem]:
@@ -33,10 +34,10 @@ def kv_dtype_unknown(context: Context) -> Iterator[Problem]:
 
 def kv_wider_than_engine(context: Context) -> Iterator[Problem]:
     """A 16-bit cache under activations of another type has no kernel."""
-    kv, engine = context.config.kv.dtype, context.config.engine.dtype
-    if kv == "float16" and engine != "float16":
+    kv, engine = context.config.kv.dtype, context.config.engine
+    if kv == "float16" != engine.dtype and engine.dtype in ENGINE_DTYPES[engine.name]:
         yield Problem(
-            "kv.dtype", f"a float16 KV cache under {engine} activations has no kernel", "set engine.dtype=float16"
+            "kv.dtype", f"a float16 KV cache under {engine.dtype} activations has no kernel", "set engine.dtype=float16"
         )
 
 
@@ -44,11 +45,13 @@ def engine_dtype_unknown(context: Context) -> Iterator[Problem]:
     """An element type that the engine does not compute in."""
     engine = context.config.engine
     allowed = ENGINE_DTYPES[engine.name]
-    if engine.dtype not in allowed:
+    if engine.dtype not in (*allowed, "bfloat16"):  # which a rule of its own explains
+        meant = [name for name in allowed if name == ALIASES.get(engine.dtype)]
         yield Problem(
             "engine.dtype",
-            f"engine={engine.name.value} cannot compute in '{engine.dtype}'",
-            f"choose engine.dtype={' or '.join(allowed)}",
+            f"engine={engine.name.value} cannot compute in '{engine.dtype}'"
+            + "".join(f"; did you mean {name}?" for name in meant),
+            f"choose engine.dtype={' or '.join(meant or allowed)}",
         )
 
 

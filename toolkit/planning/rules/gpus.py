@@ -26,7 +26,7 @@ RESERVED_PART = 50
 """Of a GPU's memory, the part that the driver reserves at the most: one 70th of a 16 GB V100, one 120th of a 32 GB."""
 SAME_SIZE = 0.03
 """Share by which the memory of two cards of one kind may differ."""
-CURE = "set +engine.environment.NCCL_P2P_DISABLE=1 and add --disable-custom-all-reduce to engine.extra_arguments"
+CURE = "set ++engine.environment.NCCL_P2P_DISABLE=1 and add --disable-custom-all-reduce to engine.extra_arguments"
 
 
 def on_gpu(context: Context) -> bool:
