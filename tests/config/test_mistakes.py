@@ -50,7 +50,9 @@ MISTAKES = {
     "+max_model_len=1": error(
         "unknown option 'max_model_len'", "configuration", fix="did you mean limits.max_model_len?"
     ),
-    "max_model_len=1": error("unknown option 'max_model_len'", fix=SEE),
+    "max_model_len=1": error("unknown option 'max_model_len'", fix="did you mean limits.max_model_len?"),
+    "port=8001": error("unknown option 'port'", fix="did you mean server.port?"),
+    "tensor_parallel=2": error("unknown option 'tensor_parallel'", fix="did you mean limits.tensor_parallel?"),
     "foo=1": error("unknown option 'foo'", fix=SEE),
     "+foo.bar.baz=1": error("unknown option 'foo'", "configuration", fix=SEE),
     "limits={max_modle_len: 1}": error(

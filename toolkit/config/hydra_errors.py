@@ -194,7 +194,8 @@ def _unknown_key(found: re.Match[str], known: tuple[str, ...]) -> ConfigurationE
         return ConfigurationError(
             f"'{key}' cannot be changed in this way", where=COMMAND_LINE, fix=f"write {key}=NAME or {key}.OPTION=VALUE"
         )
-    names = known if "." in key else (*groups, "recipe")
+    ending = tuple(name for name in known if name.endswith(f".{key}"))
+    names = known if "." in key else ending or (*groups, "recipe")
     return ConfigurationError(f"unknown option '{key}'", where=COMMAND_LINE, fix=suggestion(key, names))
 
 
