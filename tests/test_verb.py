@@ -438,3 +438,9 @@ def test_a_refused_plan_is_still_printed_and_a_refused_serve_lists_every_finding
     refusals = [line.split()[1] for line in planned.stdout.splitlines() if line.startswith("  refused  ")]
     assert len(refusals) >= 2
     assert all(f"rejected: {rule} (" in served.stderr for rule in refusals)
+
+
+def test_the_package_itself_names_its_verbs():
+    result = subprocess.run([sys.executable, "-m", "toolkit"], check=False, capture_output=True, text=True)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert sorted(result.stderr.splitlines()[1].removeprefix("  verbs: ").split(", ")) == VERBS
