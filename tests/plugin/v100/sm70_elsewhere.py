@@ -87,5 +87,4 @@ ELSEWHERE = {
     "vllm.v1.worker.gpu.spec_decode.acceptance_estimator.*": "adaptive verification, an option",
     "vllm.v1.worker.gpu.spec_decode.dflash*": "DFlash drafts",
     "vllm.v1.worker.gpu.spec_decode.multi_module_mtp.*": "checkpoints with several next-token layers",
-    "vllm.v1.worker.mamba_utils.batch_memcpy_kernel": "the older model runner",
 }

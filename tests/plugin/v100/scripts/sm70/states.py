@@ -18,6 +18,7 @@ def cases() -> Iterator[tuple[str, Any]]:
     yield "states of the blocks in use", aligned
     yield "before a step", before
     yield "before a step", copied
+    yield "a block's states copied", moved
     yield "after a step with drafts", after
     yield "accepted tokens", accepted
     yield "rotary positions of three axes", rope_positions
@@ -65,6 +66,12 @@ def copied() -> None:
     from vllm.v1.worker.mamba_utils import MambaSpecDecodeGPUContext
 
     MambaSpecDecodeGPUContext.run_fused_precopy(context(), REQUESTS, of(), of(), of(), of())
+
+
+def moved() -> None:
+    from vllm.v1.worker.mamba_utils import batch_memcpy
+
+    batch_memcpy(of(STATES, LONG), of(STATES, LONG), of(STATES))
 
 
 def after() -> None:
