@@ -19,14 +19,14 @@ def import_roots(modules: Mapping[str, object], environment: Mapping[str, str]) 
     modules: as `sys.modules`. A submodule counts where its file lies, so that one out of another folder than its
     package's is seen. environment: this process's variables, which say where libraries generate modules of their own.
     """
-    generated = generated_folders(environment)
+    caches = generated_folders(environment)
     found: dict[tuple[str, bool], set[str]] = {}
     for name, module in tuple(modules.items()):
         file = _file(module)
         if file and not file.startswith("<"):
             path = str(Path(file).absolute())
             folder, label = _root(name, path)
-            cache = _generated_in(path, name, generated)
+            cache = _generated_in(path, name, caches)
             found.setdefault((cache or folder, cache is not None), set()).add(label)
     return tuple(
         ImportRoot(folder, tuple(sorted(names)[:NAMED]), len(names), generated)
